@@ -1,0 +1,76 @@
+//! What travels on the bus.
+
+use std::fmt;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use super::{PublishError, Subject};
+
+/// The header that carries the W3C trace context.
+pub const TRACEPARENT: &str = "traceparent";
+
+/// Headers of a message: few, short, in the order they were set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    /// Adds a header, replacing one of the same name.
+    pub fn set(&mut self, name: &str, value: &str) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value.to_owned(),
+            None => self.0.push((name.to_owned(), value.to_owned())),
+        }
+    }
+
+    /// The value of a header.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// A message as it arrives.
+#[derive(Debug)]
+pub struct Delivery {
+    /// Where it was sent, without wildcards.
+    pub subject: Subject,
+    /// Its headers.
+    pub headers: Headers,
+    /// Its payload.
+    pub payload: Bytes,
+    /// How to answer, when it is a request.
+    pub reply: Option<Reply>,
+}
+
+/// The way back to whoever made a request. Use it once; dropping it leaves the request to time out.
+pub struct Reply(Box<dyn FnOnce(Bytes) -> BoxFuture<'static, Result<(), PublishError>> + Send>);
+
+impl Reply {
+    /// Answers through `send`.
+    pub fn new(
+        send: impl FnOnce(Bytes) -> BoxFuture<'static, Result<(), PublishError>> + Send + 'static,
+    ) -> Self {
+        Self(Box::new(send))
+    }
+
+    /// Answers.
+    pub async fn send(self, payload: Bytes) -> Result<(), PublishError> {
+        (self.0)(payload).await
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}

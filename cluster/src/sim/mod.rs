@@ -1,0 +1,8 @@
+//! Deterministic simulation: the substrate, unchanged, on a simulated store and bus, on one thread with
+//! virtual time and seeded randomness.
+
+mod dice;
+mod lifeline;
+
+pub use dice::Dice;
+pub use lifeline::{Lifeline, Moment};

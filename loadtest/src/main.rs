@@ -1,0 +1,3 @@
+//! `cadre-loadtest`: load generator and promise checker.
+
+fn main() {}

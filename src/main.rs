@@ -1,0 +1,3 @@
+//! The `cadre` binary.
+
+fn main() {}
