@@ -5,14 +5,19 @@
 //! request that nobody listens for is answered [`RequestError::NoResponders`] at once, and every queue is
 //! bounded (a subscriber that does not keep up loses messages, it does not grow).
 
+#[cfg(feature = "simulation")]
+pub mod conformance;
 mod error;
 mod interest;
+mod local;
 mod message;
+mod metrics;
 #[cfg(feature = "simulation")]
 pub mod simulated;
 mod subject;
 
 pub use error::{PublishError, RequestError, SubscribeError};
+pub use local::LocalBus;
 pub use message::{Delivery, Headers, Reply, TRACEPARENT};
 pub use subject::{Subject, escape_token, unescape_token};
 

@@ -9,6 +9,22 @@ use crate::{
     sim::{Dice, Lifeline, Trace},
 };
 
+mod conformance {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::bus::conformance::Pair;
+
+    fn pair() -> Pair {
+        let bus = SimBus::new(Dice::new(1));
+        bus.set_queue_capacity(64);
+        let (one, other) = super::pair(&bus);
+        Pair { one: Arc::new(one), other: Arc::new(other), queue_capacity: 64 }
+    }
+
+    crate::bus_conformance!(pair(), start_paused = true);
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn subject(text: &str) -> Subject {
