@@ -135,6 +135,11 @@ impl Node {
         self.shared.feed_epoch
     }
 
+    /// How many inputs wait here.
+    pub fn inputs_waiting(&self) -> usize {
+        self.shared.inputs_waiting()
+    }
+
     /// What it is doing; `None` when it has stopped.
     pub async fn status(&self) -> Option<NodeStatus> {
         let (answer, status) = oneshot::channel();

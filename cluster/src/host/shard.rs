@@ -308,11 +308,11 @@ impl ShardActor {
         if shard.draining.is_some() {
             return;
         }
+        shard.next_look = None;
         if shard.looking.is_some() {
             shard.look_again = true;
             return;
         }
-        shard.next_look = None;
         let (shared, id, recover) = (self.shared.clone(), self.shard, !shard.recovered);
         let myself = myself.clone();
         let looking = tokio::spawn(async move {
