@@ -34,7 +34,7 @@ pub(super) struct Expected<'a> {
     inbox: &'a Inbox,
     id: u64,
     answer: oneshot::Receiver<Message>,
-    _place: SemaphorePermit<'a>,
+    _place: Option<SemaphorePermit<'a>>,
 }
 
 impl Inbox {
@@ -61,9 +61,19 @@ impl Inbox {
         }))
     }
 
-    /// Makes place for one more answer; waits while there is none.
+    /// Expects one more answer; waits while there is no place for it.
     pub(super) async fn expect(&self) -> Expected<'_> {
         let place = self.places.acquire().await.expect("the semaphore is never closed");
+        self.enter(Some(place))
+    }
+
+    /// Expects an answer without waiting for a place. For what is rare and must not wait behind requests: a
+    /// shard's new owner subscribes just when many requests to the old one wait for nothing.
+    pub(super) fn expect_at_once(&self) -> Expected<'_> {
+        self.enter(None)
+    }
+
+    fn enter<'a>(&'a self, place: Option<SemaphorePermit<'a>>) -> Expected<'a> {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         self.waiting().insert(id, sender);

@@ -79,7 +79,7 @@ impl NatsBus {
 
     /// Sends a message to ourselves and waits for it: then the server has done all that we told it before.
     async fn round_trip(&self) -> Result<(), PublishError> {
-        let expected = self.inbox.expect().await;
+        let expected = self.inbox.expect_at_once();
         self.link.send(&expected.subject(), None, &Headers::default(), Bytes::new()).await?;
         let back = expected.answer().await;
         back.map(|_| ()).ok_or_else(|| PublishError::Unavailable { reason: CLOSED.into() })

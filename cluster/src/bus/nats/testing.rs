@@ -81,8 +81,10 @@ impl NatsServer {
     }
 
     /// Makes it neither answer nor go away, as a lost network would.
-    pub fn freeze(&self) {
+    pub fn freeze(&mut self) {
         self.signal("STOP");
+        // The signal is on its way when `kill` returns; a thread may get to answer before it arrives.
+        self.poll(|server| server.is_stopped().then_some(()));
     }
 
     /// Ends a [`Self::freeze`].
@@ -94,6 +96,17 @@ impl NatsServer {
         let process = self.process.as_ref().expect("the server runs");
         let status = Command::new("kill").args([&format!("-{signal}"), &process.id().to_string()]).status();
         assert!(status.expect("runs kill").success(), "the server takes a signal");
+    }
+
+    fn is_stopped(&self) -> bool {
+        let process = self.process.as_ref().expect("the server runs");
+        let threads =
+            fs::read_dir(format!("/proc/{}/task", process.id())).expect("the server's threads are seen");
+        threads.flatten().all(|thread| {
+            // `1234 (nats-server) T 1 …`
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+        })
     }
 
     fn spawn(&mut self) {

@@ -122,7 +122,7 @@ async fn messages_sent_without_a_connection_neither_wait_nor_arrive_later() {
 
 #[tokio::test]
 async fn a_frozen_server_makes_nobody_wait_past_the_timeout() {
-    let server = NatsServer::start();
+    let mut server = NatsServer::start();
     let config = NatsConfig {
         connect_timeout_ms: 500,
         ping_interval_ms: 200,
@@ -163,6 +163,23 @@ async fn requests_beyond_the_capacity_wait_their_turn_and_forget_nothing() {
     });
     join_all(asked).await;
     assert_eq!(bus.inbox.waiting_count(), 0);
+}
+
+#[tokio::test]
+async fn a_subscription_does_not_wait_behind_requests() {
+    let server = NatsServer::start();
+    let config = NatsConfig { subscription_capacity: 2, ..server.config() };
+    let bus = NatsBus::connect(&config).await.unwrap();
+    let _silent = bus.subscribe(&subject("silent")).await.unwrap();
+    let waiting: Vec<_> = (0..4)
+        .map(|_| {
+            let bus = bus.clone();
+            tokio::spawn(async move { ask(&bus, "silent", 2 * PATIENCE).await })
+        })
+        .collect();
+    eventually("a full inbox", async || bus.inbox.waiting_count() == 2).await;
+    bus.subscribe(&subject("new")).await.unwrap();
+    waiting.iter().for_each(|request| request.abort());
 }
 
 #[tokio::test]
@@ -416,9 +433,8 @@ async fn a_server_that_asks_for_a_certificate_gets_ours() {
 #[tokio::test]
 async fn a_server_without_tls_is_refused_when_tls_is_required() {
     let server = NatsServer::start();
-    let mut tls = Authority::new().trust();
     let authority = Authority::new();
-    tls.ca_file = authority.trust().ca_file;
+    let mut tls = authority.trust();
     let config = NatsConfig { tls: Some(tls.clone()), connect_timeout_ms: 1_000, ..server.config() };
     let error = NatsBus::connect(&config).await.unwrap_err();
     assert!(matches!(error, ConnectError::Tls { .. } | ConnectError::Unreachable { .. }), "{error}");
