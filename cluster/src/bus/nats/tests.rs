@@ -217,7 +217,14 @@ async fn the_server_sets_the_size_limit_and_headers_count() {
 #[tokio::test]
 async fn dropping_the_last_handle_closes_the_connection() {
     let server = NatsServer::start_with("max_connections: 1");
-    let bus = NatsBus::connect(&server.config()).await.unwrap();
+    // The look whether the server is ready was a connection too, which it may not have given up yet.
+    let mut bus = None;
+    eventually("a place", async || {
+        bus = NatsBus::connect(&server.config()).await.ok();
+        bus.is_some()
+    })
+    .await;
+    let bus = bus.unwrap();
     let subscription = bus.subscribe(&subject("a")).await.unwrap();
     let full = NatsBus::connect(&server.config()).await.unwrap_err();
     assert!(matches!(full, ConnectError::Unreachable { .. }), "{full}");
