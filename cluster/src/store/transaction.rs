@@ -256,12 +256,12 @@ impl Transaction {
             return Ok(Committed { stamp: Stamp::last_of(version) });
         }
         let reads = coalesce(self.reads.into_inner().unwrap_or_else(PoisonError::into_inner));
-        let size = self.bytes + reads.iter().map(|range| range.begin.len() + range.end.len()).sum::<usize>();
-        let limit = self.limits.transaction_bytes_max;
-        if size > limit {
-            return Err(CommitError::TooLarge { what: "transaction", limit, actual: size });
+        let commit = Commit { reads, mutations: self.mutations };
+        let (limit, actual) = (self.limits.transaction_bytes_max, commit.bytes());
+        if actual > limit {
+            return Err(CommitError::TooLarge { what: "transaction", limit, actual });
         }
-        self.session.commit(Commit { reads, mutations: self.mutations }).await
+        self.session.commit(commit).await
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), ReadError> {
