@@ -12,6 +12,10 @@ use cadre_cluster::store::{
     fdb::{self, Config},
 };
 use fdb_support::{config, empty, refusal, within, write};
+use foundationdb::{
+    Database,
+    directory::{Directory, DirectoryLayer},
+};
 use futures::{StreamExt, TryStreamExt, future, stream};
 
 fn everything() -> RangeRead {
@@ -70,8 +74,8 @@ async fn other_network_settings_than_the_process_has_are_refused() {
 
 #[tokio::test]
 async fn nodes_that_open_a_new_cluster_at_once_share_one_directory() {
-    let name = format!("together-{}", std::process::id());
-    let stores = future::join_all((0..8).map(|_| fdb::open(config(&name)))).await;
+    fdb_support::forget("together").await;
+    let stores = future::join_all((0..8).map(|_| fdb::open(config("together")))).await;
     let stores: Vec<_> = stores.into_iter().map(Result::unwrap).collect();
     for (node, store) in stores.iter().enumerate() {
         write(store, |tx| tx.set(vec![node as u8], &b""[..])).await;
@@ -79,7 +83,23 @@ async fn nodes_that_open_a_new_cluster_at_once_share_one_directory() {
     for store in &stores {
         assert_eq!(keys(store).await.len(), stores.len());
     }
-    fdb_support::emptied(stores[0].clone()).await;
+}
+
+#[tokio::test]
+async fn a_directory_of_another_program_is_left_alone() {
+    let config = config("foreign");
+    fdb_support::forget("foreign").await;
+    let file = config.cluster_file.as_deref().and_then(|file| file.to_str());
+    let (layer, path) = (DirectoryLayer::default(), ["cadre".to_owned(), config.cluster.clone()]);
+    let (layer, path) = (&layer, &path);
+    let made = Database::new(file).unwrap();
+    let made =
+        made.run(|tx, _| async move { Ok(layer.create(&tx, path, None, Some(b"other")).await?) }).await;
+    made.unwrap();
+    let error = within(20, fdb::open(config.clone())).await.unwrap_err();
+    assert!(matches!(&error, OpenError::Foreign { path, .. } if path.ends_with("test-foreign")), "{error}");
+    let database = Database::new(file).unwrap();
+    database.run(|tx, _| async move { Ok(layer.remove(&tx, path).await?) }).await.unwrap();
 }
 
 #[tokio::test]

@@ -9,6 +9,10 @@ use cadre_cluster::store::{
     Attempt, CommitError, KeyRange, Store,
     fdb::{self, Config},
 };
+use foundationdb::{
+    Database,
+    directory::{Directory, DirectoryLayer},
+};
 
 /// How to reach the directory of a test.
 pub fn config(test: &str) -> Config {
@@ -25,6 +29,20 @@ pub async fn empty(test: &str) -> Store {
 pub async fn emptied(store: Store) -> Store {
     write(&store, |tx| tx.clear_range(KeyRange::prefix(&b""[..]))).await;
     store
+}
+
+/// Removes a test's directory, so that opening it makes it anew.
+#[allow(dead_code, reason = "each test program uses its part")]
+pub async fn forget(test: &str) {
+    // Starts the client.
+    fdb::open(self::config("any")).await.expect("the cluster that FDB_CLUSTER_FILE names answers");
+    let config = config(test);
+    let file = config.cluster_file.as_deref().and_then(|file| file.to_str());
+    let database = Database::new(file).expect("the client runs");
+    let (layer, path) = (DirectoryLayer::default(), ["cadre".to_owned(), config.cluster]);
+    let (layer, path) = (&layer, &path);
+    let removed = database.run(|tx, _| async move { Ok(layer.remove_if_exists(&tx, path).await?) });
+    removed.await.expect("the directory can be removed");
 }
 
 /// Writes without reading, until it is done.

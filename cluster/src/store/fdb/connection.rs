@@ -34,15 +34,6 @@ impl Connection {
         Ok(Self { database, patience: Duration::from_millis(config.transaction_timeout_ms) })
     }
 
-    /// Whether anybody is there.
-    pub(super) async fn probe(&self) -> Result<(), OpenError> {
-        let version = match self.database.create_trx() {
-            Ok(transaction) => transaction.get_read_version().await,
-            Err(error) => Err(error),
-        };
-        version.map(drop).map_err(error::open)
-    }
-
     /// A transaction that reads what is stored, whatever it has written.
     pub(super) fn transaction(&self) -> FdbResult<Transaction> {
         let transaction = self.database.create_trx()?;

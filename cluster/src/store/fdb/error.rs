@@ -150,7 +150,7 @@ pub(super) fn commit(error: FdbError, commit: &Commit, limits: &Limits) -> Commi
     }
 }
 
-/// Why a cluster that was asked for its version or our directory has no answer for us.
+/// Why a cluster that was asked for our directory has no answer.
 pub(super) fn open(error: FdbError) -> OpenError {
     let advice = match error.code() {
         1038 => "; unlock the database with fdbcli",

@@ -51,11 +51,8 @@ pub async fn open(config: Config) -> Result<Store, OpenError> {
     network::start(&config.network())?;
     let connection = connection::Connection::open(&config, &cluster_file)?;
     let patience = Duration::from_millis(config.open_timeout_ms);
-    let opened = tokio::time::timeout(patience, async {
-        connection.probe().await?;
-        directory::open(&connection.database, &config.cluster).await
-    });
-    let prefix = match opened.await {
+    let directory = directory::open(&connection.database, &config.cluster);
+    let prefix = match tokio::time::timeout(patience, directory).await {
         Ok(prefix) => prefix?,
         Err(_) => return Err(cluster_file.silent(patience)),
     };
