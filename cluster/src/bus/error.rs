@@ -50,6 +50,15 @@ pub enum RequestError {
     },
 }
 
+impl From<PublishError> for RequestError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::TooLarge { limit, actual } => Self::TooLarge { limit, actual },
+            PublishError::Unavailable { reason } => Self::Unavailable { reason },
+        }
+    }
+}
+
 /// Why a subscription could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {

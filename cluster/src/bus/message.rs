@@ -10,16 +10,23 @@ use super::{PublishError, Subject};
 /// The header that carries the W3C trace context.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// Headers of a message: few, short, in the order they were set.
+/// Headers of a message: few and short. A transport need not keep their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// Adds a header, replacing one of the same name.
+    /// Adds a header, replacing one of the same name. What no transport could carry in a value, white space
+    /// at its ends and control characters, is taken off or becomes a space.
+    ///
+    /// # Panics
+    /// When the name is empty or holds anything but ASCII letters, digits and `-`.
     pub fn set(&mut self, name: &str, value: &str) {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        assert!(!name.is_empty() && name.bytes().all(plain), "`{name}` is not a header name");
+        let value = value.replace(|c: char| c.is_control(), " ").trim().to_owned();
         match self.0.iter_mut().find(|(known, _)| known == name) {
-            Some((_, old)) => *old = value.to_owned(),
-            None => self.0.push((name.to_owned(), value.to_owned())),
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_owned(), value)),
         }
     }
 

@@ -5,11 +5,19 @@
 //! request that nobody listens for is answered [`RequestError::NoResponders`] at once, and every queue is
 //! bounded (a subscriber that does not keep up loses messages, it does not grow).
 
+#[cfg(feature = "simulation")]
+pub mod conformance;
 mod error;
+mod interest;
+mod local;
 mod message;
+mod metrics;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 mod subject;
 
 pub use error::{PublishError, RequestError, SubscribeError};
+pub use local::LocalBus;
 pub use message::{Delivery, Headers, Reply, TRACEPARENT};
 pub use subject::{Subject, escape_token, unescape_token};
 
@@ -17,6 +25,14 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+
+/// What a driver takes when its transport names no bound of its own; also what a NATS server allows unless it
+/// is told otherwise.
+pub const DEFAULT_MAX_PAYLOAD: usize = 1024 * 1024;
+
+/// How many messages a subscription holds before further ones are lost: a second's worth at full speed, and
+/// a few megabytes of the small messages that are usual.
+pub const DEFAULT_QUEUE_CAPACITY: usize = 8 * 1024;
 
 /// A handle on a bus, cheap to clone.
 pub type Bus = Arc<dyn Driver>;
@@ -53,4 +69,8 @@ pub trait Driver: Send + Sync + 'static {
 pub trait Subscription: Send {
     /// The next message; `None` when the bus is closed for good. Safe to drop while waiting.
     async fn next(&mut self) -> Option<Delivery>;
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -94,3 +94,32 @@ pub fn unescape_token(token: &str) -> Option<String> {
     }
     String::from_utf8(bytes).ok().filter(|text| !text.is_empty() && escape_token(text) == token)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_an_escaped_text_unescapes() {
+        for token in ["", "a.b", "=4", "=zz", "=2E", "a b", "=41", "=ff", "==", "a="] {
+            assert_eq!(unescape_token(token), None, "{token}");
+        }
+        assert_eq!(unescape_token("=2e"), Some(".".into()));
+        assert_eq!(unescape_token("="), Some(String::new()));
+    }
+
+    #[test]
+    fn patterns_cover_what_they_say() {
+        let matches = |pattern, subject| Subject::from_wire(pattern).matches(&Subject::from_wire(subject));
+        assert!(matches("a.*.c", "a.b.c") && matches("a.>", "a.b") && matches(">", "a.b.c"));
+        assert!(
+            !matches("a.>", "a") && !matches("a.*", "a") && !matches("a.*", "a.b.c") && !matches("a", "b")
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "is not a subject token")]
+    fn an_unescaped_text_is_no_token() {
+        Subject::from_tokens(["a", "b c"]);
+    }
+}

@@ -8,12 +8,12 @@
 use std::{
     future,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::Dice;
 
@@ -40,7 +40,9 @@ pub struct Lifeline(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     name: String,
-    condition: watch::Sender<Condition>,
+    condition: Mutex<Condition>,
+    /// Wakes its waiters in the order they came. A watch channel would not: it spreads them at random.
+    changed: Notify,
     crash_odds: Mutex<Option<(f64, Dice)>>,
     actions: AtomicU64,
     crashed_by_chance: AtomicBool,
@@ -51,7 +53,8 @@ impl Lifeline {
     pub fn new(name: &str) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
-            condition: watch::Sender::new(Condition::Alive),
+            condition: Mutex::new(Condition::Alive),
+            changed: Notify::new(),
             crash_odds: Mutex::default(),
             actions: AtomicU64::new(0),
             crashed_by_chance: AtomicBool::new(false),
@@ -71,45 +74,32 @@ impl Lifeline {
             self.0.crashed_by_chance.store(true, Ordering::Relaxed);
             self.cut();
         }
-        let mut condition = self.0.condition.subscribe();
         loop {
-            match *condition.borrow_and_update() {
+            let changed = self.0.changed.notified();
+            match *self.condition() {
                 Condition::Alive => return,
                 Condition::Held => {}
                 Condition::Cut => break,
             }
-            if condition.changed().await.is_err() {
-                break;
-            }
+            changed.await;
         }
         future::pending().await
     }
 
     /// Kills the node.
     pub fn cut(&self) {
-        self.0.condition.send_replace(Condition::Cut);
+        *self.condition() = Condition::Cut;
+        self.0.changed.notify_waiters();
     }
 
     /// Puts the node to sleep until [`Self::release`].
     pub fn hold(&self) {
-        self.0.condition.send_if_modified(|condition| {
-            let alive = *condition == Condition::Alive;
-            if alive {
-                *condition = Condition::Held;
-            }
-            alive
-        });
+        self.turn(Condition::Alive, Condition::Held);
     }
 
     /// Wakes the node.
     pub fn release(&self) {
-        self.0.condition.send_if_modified(|condition| {
-            let held = *condition == Condition::Held;
-            if held {
-                *condition = Condition::Alive;
-            }
-            held
-        });
+        self.turn(Condition::Held, Condition::Alive);
     }
 
     /// From now on every action kills the node with this probability.
@@ -124,17 +114,69 @@ impl Lifeline {
 
     /// Whether the node is dead.
     pub fn is_cut(&self) -> bool {
-        *self.0.condition.borrow() == Condition::Cut
+        *self.condition() == Condition::Cut
     }
 
     /// Waits for the node's death.
     pub async fn cut_happened(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.0.condition.subscribe().wait_for(|condition| *condition == Condition::Cut).await;
+        loop {
+            let changed = self.0.changed.notified();
+            if self.is_cut() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn turn(&self, from: Condition, to: Condition) {
+        let mut condition = self.condition();
+        if *condition == from {
+            *condition = to;
+            self.0.changed.notify_waiters();
+        }
+    }
+
+    fn condition(&self) -> MutexGuard<'_, Condition> {
+        self.0.condition.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn draws_a_crash(&self) -> bool {
         let odds = self.0.crash_odds.lock().unwrap_or_else(PoisonError::into_inner);
         !self.is_cut() && odds.as_ref().is_some_and(|(odds, dice)| dice.chance(*odds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waiters_go_on_in_the_order_they_came() {
+        let (line, gone_on) = (Lifeline::new("node"), Arc::new(Mutex::new(Vec::new())));
+        line.hold();
+        let mut waiters = JoinSet::new();
+        for n in 0..50 {
+            let (line, gone_on) = (line.clone(), gone_on.clone());
+            waiters.spawn(async move {
+                line.pass(Moment::Before).await;
+                gone_on.lock().unwrap().push(n);
+            });
+        }
+        tokio::task::yield_now().await;
+        line.release();
+        waiters.join_all().await;
+        assert_eq!(*gone_on.lock().unwrap(), (0..50).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cut_line_cannot_be_released_or_held() {
+        let line = Lifeline::new("node");
+        line.cut();
+        line.release();
+        assert!(line.is_cut());
+        line.hold();
+        line.cut_happened().await;
     }
 }

@@ -3,6 +3,8 @@
 
 mod dice;
 mod lifeline;
+mod trace;
 
 pub use dice::Dice;
 pub use lifeline::{Lifeline, Moment};
+pub use trace::Trace;

@@ -17,6 +17,8 @@ mod limits;
 mod mutation;
 mod range;
 mod retry;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 mod stamp;
 mod transaction;
 

@@ -16,6 +16,8 @@ pub struct Stamp([u8; Stamp::LEN]);
 impl Stamp {
     /// The encoded length: eight bytes of version, two of order within it, all big-endian.
     pub const LEN: usize = 10;
+    /// Before every commit.
+    pub const ZERO: Self = Self([0; Self::LEN]);
 
     /// The stamp of the transaction at place `order` of `version`.
     pub fn new(version: Version, order: u16) -> Self {

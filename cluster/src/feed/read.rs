@@ -1,0 +1,152 @@
+//! Reading a feed by cursor, a bounded page at a time.
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+
+use super::{Cursor, Event, EventRecord, trim::TrimRecord};
+use crate::{
+    codec::{self, DecodeError},
+    keys,
+    sabotage::{Sabotage, is_on},
+    store::{KeyRange, RangeRead, ReadError, Store, Transaction, key_after},
+};
+
+/// One feed, for reading. Cheap to make.
+#[derive(Debug, Clone)]
+pub struct Feed {
+    pub(super) store: Store,
+    pub(super) tenant: String,
+    pub(super) id: String,
+    /// The epoch that new events get.
+    pub(super) epoch: u32,
+}
+
+/// Only events with this index term.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// Which index.
+    pub index: String,
+    /// Which entry of it.
+    pub term: String,
+}
+
+/// A stretch of the feed that is no longer kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// The reader's cursor.
+    pub from: Cursor,
+    /// Everything up to here may be missing.
+    pub to: Cursor,
+}
+
+/// Part of a feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Set when the reader's cursor is older than what is kept; the events follow the gap.
+    pub gap: Option<Gap>,
+    /// In feed order.
+    pub events: Vec<Event>,
+    /// Where to go on.
+    pub cursor: Cursor,
+    /// Whether there is more right now.
+    pub more: bool,
+}
+
+/// Why a feed could not be read.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The store did not answer.
+    #[error("cannot read the feed")]
+    Read(#[from] ReadError),
+    /// Something stored in it is not readable by this binary.
+    #[error("the feed holds something unreadable")]
+    Decode(#[from] DecodeError),
+}
+
+impl Feed {
+    /// The largest page, whatever the caller asks for.
+    pub const PAGE_EVENTS_MAX: usize = 1_000;
+
+    /// A feed of a tenant. `epoch` is the cluster's current feed epoch.
+    pub fn new(store: Store, tenant: &str, id: &str, epoch: u32) -> Self {
+        Self { store, tenant: tenant.to_owned(), id: id.to_owned(), epoch }
+    }
+
+    /// What comes after `after`: at most `limit` events, and no more than about half a megabyte.
+    pub async fn read(&self, after: Cursor, limit: usize) -> Result<Page, Error> {
+        let tx = self.store.begin();
+        self.read_in(&tx, after, limit).await
+    }
+
+    /// [`Self::read`] as part of a larger consistent read.
+    pub async fn read_in(&self, tx: &Transaction, after: Cursor, limit: usize) -> Result<Page, Error> {
+        let prefix = keys::feed(&self.tenant, &self.id);
+        let (gap, from) = self.gap(tx, after).await?;
+        let range = KeyRange::new(self.key_after(&prefix, from), KeyRange::prefix(prefix.clone()).end);
+        let limit = limit.clamp(1, Self::PAGE_EVENTS_MAX);
+        let page = tx.snapshot_range(&RangeRead::new(range).limit(limit)).await?;
+        let events = page
+            .pairs
+            .iter()
+            .map(|pair| event(&pair.key, prefix.len(), &pair.value))
+            .collect::<Result<Vec<_>, _>>()?;
+        let cursor = events.last().map_or(from, |event: &Event| event.cursor);
+        Ok(Page { gap, events, cursor, more: page.more })
+    }
+
+    /// Like [`Self::read`], but only what `filter` lets through. Costs what it returns, not what it skips.
+    pub async fn read_filtered(&self, filter: &Filter, after: Cursor, limit: usize) -> Result<Page, Error> {
+        let tx = self.store.begin();
+        let prefix = keys::index(&self.tenant, &self.id, &filter.index, &filter.term);
+        let events_prefix = keys::feed(&self.tenant, &self.id);
+        let (gap, from) = self.gap(&tx, after).await?;
+        let range = KeyRange::new(self.key_after(&prefix, from), KeyRange::prefix(prefix.clone()).end);
+        let limit = limit.clamp(1, Self::PAGE_EVENTS_MAX);
+        let page = tx.snapshot_range(&RangeRead::new(range).limit(limit)).await?;
+        let events = try_join_all(page.pairs.iter().map(|entry| {
+            // An index entry differs from its event only in what stands before the position.
+            let key = [&events_prefix[..], &entry.key[prefix.len()..]].concat();
+            let tx = &tx;
+            async move {
+                let value = tx.snapshot_get(&key).await?.unwrap_or_default();
+                event(&key, keys::feed(&self.tenant, &self.id).len(), &value)
+            }
+        }))
+        .await?;
+        let cursor = events.last().map_or(from, |event| event.cursor);
+        Ok(Page { gap, events, cursor, more: page.more })
+    }
+
+    /// The cursor of a snapshot: every event that `tx` can see is before it, every other one after it.
+    pub async fn snapshot_cursor(&self, tx: &Transaction) -> Result<Cursor, ReadError> {
+        let version = if is_on(Sabotage::SnapshotCursorFromAnotherRead) {
+            self.store.begin().read_version().await?
+        } else {
+            tx.read_version().await?
+        };
+        Ok(Cursor::end_of(self.epoch, version))
+    }
+
+    /// Where reading really starts, and what is missing before that.
+    async fn gap(&self, tx: &Transaction, after: Cursor) -> Result<(Option<Gap>, Cursor), Error> {
+        let meta = tx.snapshot_get(&keys::feed_meta(&self.tenant, &self.id)).await?;
+        let Some(meta) = meta else { return Ok((None, after)) };
+        let to = codec::decode::<TrimRecord>(&meta)?.trimmed_to;
+        Ok(if after < to { (Some(Gap { from: after, to }), to) } else { (None, after) })
+    }
+
+    fn key_after(&self, prefix: &[u8], cursor: Cursor) -> Bytes {
+        if cursor == Cursor::START {
+            return prefix.to_vec().into();
+        }
+        let epoch = foundationdb_tuple::pack(&(cursor.epoch(),));
+        key_after(&keys::with_stamp(&[prefix, &epoch].concat(), cursor.stamp(), cursor.position()))
+    }
+}
+
+pub(super) fn event(key: &[u8], prefix_len: usize, value: &[u8]) -> Result<Event, Error> {
+    let (epoch, stamp, position) = keys::parse_position(key, prefix_len)
+        .ok_or(DecodeError::Malformed { name: "event key", reason: format!("{key:02x?}") })?;
+    let record: EventRecord = codec::decode(value)?;
+    Ok(Event { cursor: Cursor::new(epoch, stamp, position), body: record.body.into() })
+}

@@ -1,0 +1,573 @@
+//! The actor of one entity: gathers inputs, runs the core, and waits for the commit before anything shows.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+
+use super::{
+    Entity,
+    committer::{Done, Step},
+    core::{Broken, Core, Draft, DraftAnswer, StepBuilder, Taken},
+    effect::{EffectContext, EffectError},
+    effect_actor::{EffectActor, EffectArgs, EffectMessage},
+    record::AnswerRecord,
+    shard::ShardMessage,
+    shared::Shared,
+    wire::Response,
+    work::{EntityMessage, StepError, Work},
+    write::Placed,
+};
+use crate::{
+    address::{Address, ShardId},
+    feed::Cursor,
+    keys,
+    placement::Epoch,
+    sabotage::{Sabotage, is_on},
+    store::{KeyRange, RangeRead, ReadError, key_after},
+};
+
+/// The configuration of an entity's actor.
+pub(super) struct EntityActor<E> {
+    pub entity: Arc<E>,
+}
+
+/// What a shard starts it with.
+pub(super) struct EntityArgs {
+    pub address: Address,
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub shared: Arc<Shared>,
+    pub supervisor: ActorRef<ShardMessage>,
+}
+
+/// The actor's state.
+pub(super) struct Live<E: Entity> {
+    args: EntityArgs,
+    /// Loaded with the first input, and again after a step that could not be committed as it was.
+    core: Option<Core<E>>,
+    /// Whether effects of a former owner were taken care of.
+    adopted: bool,
+    waiting: VecDeque<Work>,
+    /// Whether the inbox may hold something unread.
+    rung: bool,
+    /// The last inbox message that was read. Later ones have larger stamps.
+    inbox_after: Option<Bytes>,
+    in_flight: Option<Box<InFlight>>,
+    running: BTreeMap<String, (u32, ActorRef<EffectMessage>)>,
+    /// Inputs counted by the shard, to know that none is on its way when the entity rests.
+    received: u64,
+    /// After a step was refused: one input at a time, to find out which it was.
+    cautious: bool,
+    draining: bool,
+    _live: LiveCount,
+}
+
+struct InFlight {
+    works: Vec<(Work, Taken)>,
+    start: Vec<String>,
+    cancel: Vec<String>,
+}
+
+struct LiveCount(Arc<std::sync::atomic::AtomicUsize>);
+
+impl Drop for LiveCount {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Stop: another node owns the shard now, or the store is gone.
+#[derive(Debug)]
+struct Stop;
+
+impl<E: Entity> Actor for EntityActor<E> {
+    type Msg = EntityMessage;
+    type State = Box<Live<E>>;
+    type Arguments = EntityArgs;
+
+    async fn pre_start(
+        &self,
+        _: ActorRef<EntityMessage>,
+        args: EntityArgs,
+    ) -> Result<Box<Live<E>>, ActorProcessingErr> {
+        let live = LiveCount(args.shared.entities_live.clone());
+        Ok(Box::new(Live {
+            args,
+            core: None,
+            adopted: false,
+            waiting: VecDeque::new(),
+            rung: true,
+            inbox_after: None,
+            in_flight: None,
+            running: BTreeMap::new(),
+            received: 0,
+            cautious: false,
+            draining: false,
+            _live: live,
+        }))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<EntityMessage>,
+        message: EntityMessage,
+        live: &mut Box<Live<E>>,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            EntityMessage::Work(work) => {
+                if matches!(work, Work::Command { .. } | Work::Timer { .. }) {
+                    live.received += 1;
+                }
+                live.waiting.push_back(work);
+            }
+            EntityMessage::Bell => {
+                live.received += 1;
+                live.rung = true;
+            }
+            EntityMessage::StartEffect { id, attempt } => {
+                self.start_effect(&myself, live, &id, attempt).await
+            }
+            EntityMessage::StepDone(Ok(placed)) => self.settle(&myself, live, placed).await,
+            EntityMessage::StepDone(Err(error)) => {
+                if live.not_committed(error).is_err() {
+                    myself.stop(None);
+                    return Ok(());
+                }
+            }
+            EntityMessage::Rest => {
+                live.rest();
+                return Ok(());
+            }
+            EntityMessage::Drain => live.draining = true,
+        }
+        if live.draining {
+            if live.drained() {
+                myself.stop(None);
+            }
+            return Ok(());
+        }
+        if Box::pin(self.advance(&myself, live)).await.is_err() {
+            myself.stop(None);
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<EntityMessage>,
+        event: SupervisionEvent,
+        live: &mut Box<Live<E>>,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(cell, error) = event {
+            let died = live.running.iter().find(|(_, (_, actor))| actor.get_id() == cell.get_id());
+            if let Some((id, (attempt, _))) = died {
+                metrics::counter!("cadre_host_effect_panics_total").increment(1);
+                let result = Err(EffectError::transient(format!("effect died: {error}")));
+                let work = Work::Effect { id: id.clone(), attempt: *attempt, result };
+                // To ourselves: it cannot be gone.
+                let _ = myself.cast(EntityMessage::Work(work));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E: Entity> EntityActor<E> {
+    /// Builds and submits the next step, if there is anything to do and none is on its way.
+    async fn advance(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>) -> Result<(), Stop> {
+        while live.in_flight.is_none() {
+            let gathered = match live.gather().await {
+                Ok(works) => works,
+                Err(error) => return Err(live.unavailable(&error)),
+            };
+            if live.core.is_none() {
+                return Ok(()); // nothing to do yet
+            }
+            self.adopt_orphans(myself, live);
+            if gathered.is_empty() {
+                if live.waiting.is_empty() {
+                    return Ok(());
+                }
+                continue; // every command gathered so far had been answered before
+            }
+            match self.build(live, gathered) {
+                Some((draft, works)) => submit(myself, live, draft, works),
+                None => continue,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the core over the inputs. `None`: nothing came of them, or they wait again after a reload.
+    fn build(&self, live: &mut Live<E>, mut works: Vec<Work>) -> Option<(Draft, Vec<(Work, Taken)>)> {
+        let shared = live.args.shared.clone();
+        let core = live.core.as_mut().expect("inputs are gathered for a loaded entity");
+        let mut builder = StepBuilder::new(
+            &*self.entity,
+            core,
+            &live.args.address,
+            live.args.shard,
+            shared.feed_epoch,
+            &shared.config,
+            shared.now(),
+        );
+        let mut taken = Vec::with_capacity(works.len());
+        let mut broken = None;
+        for (index, work) in works.iter().enumerate() {
+            match builder.take(work, shared.seed()) {
+                Ok(outcome) => taken.push(outcome),
+                Err(Broken { reason }) => {
+                    broken = Some((index, reason));
+                    break;
+                }
+            }
+            if builder.is_full() {
+                break;
+            }
+        }
+        let finished = match broken {
+            Some(broken) => Err(Some(broken)),
+            None => builder.finish().map_err(|bytes| {
+                let limit = shared.config.record_bytes_max;
+                (works.len() == 1)
+                    .then(|| (0, format!("makes the entity {bytes} bytes large, the limit is {limit}")))
+            }),
+        };
+        let draft = match finished {
+            Ok(draft) => draft,
+            // Everything is tried again on a fresh copy, the culprit put aside.
+            Err(culprit) => {
+                live.core = None;
+                live.cautious = culprit.is_none();
+                if let Some((index, reason)) = culprit {
+                    live.aside(works.remove(index), reason);
+                }
+                live.put_back(works);
+                return None;
+            }
+        };
+        live.put_back(works.split_off(taken.len()));
+        let idle = draft.writes.is_empty() && taken.iter().all(|taken| matches!(taken, Taken::Silent));
+        (!idle).then(|| (draft, works.into_iter().zip(taken).collect()))
+    }
+
+    /// After the commit: now it may show.
+    async fn settle(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>, placed: Placed) {
+        let Some(done) = live.in_flight.take() else { return };
+        live.cautious = false;
+        let epoch = live.args.shared.feed_epoch;
+        for (mut work, taken) in done.works {
+            match taken {
+                Taken::Answered(DraftAnswer { refused, body, last_event }) => {
+                    let position = last_event.map(|position| placed.base.saturating_add(position));
+                    let cursor = position.map(|position| Cursor::new(epoch, placed.stamp, position));
+                    work.answer(Response::Answered { refused, body, cursor });
+                }
+                Taken::Poisoned(reason) => work.answer(Response::Poisoned { reason }),
+                Taken::Silent => {}
+            }
+        }
+        for id in done.cancel {
+            if let Some((_, actor)) = live.running.remove(&id) {
+                actor.kill();
+            }
+        }
+        for id in done.start {
+            self.schedule_effect(myself, live, &id).await;
+        }
+    }
+
+    /// Takes over the effects that a former owner had started.
+    fn adopt_orphans(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>) {
+        if std::mem::replace(&mut live.adopted, true) {
+            return;
+        }
+        let Some(core) = &live.core else { return };
+        if is_on(Sabotage::EffectsNotRedriven) {
+            return;
+        }
+        let (safe, lost) = core.orphans();
+        for id in safe {
+            let pending = &core.record.effects[&id];
+            let message = EntityMessage::StartEffect { id, attempt: pending.attempt };
+            // To ourselves: it cannot be gone.
+            let _ = myself.cast(message);
+        }
+        for id in lost {
+            let _ = myself.cast(EntityMessage::Work(Work::Lost { id }));
+        }
+    }
+
+    /// Starts the current attempt at an effect, now or when its pause is over.
+    async fn schedule_effect(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>, id: &str) {
+        let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
+        let (attempt, pause) = (pending.attempt, live.args.shared.now().until(pending.not_before));
+        if pause.is_zero() {
+            self.start_effect(myself, live, id, attempt).await;
+        } else {
+            let id = id.to_owned();
+            myself.send_after(pause, move || EntityMessage::StartEffect { id, attempt });
+        }
+    }
+
+    async fn start_effect(
+        &self,
+        myself: &ActorRef<EntityMessage>,
+        live: &mut Live<E>,
+        id: &str,
+        attempt: u32,
+    ) {
+        let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
+        if pending.attempt != attempt || live.running.get(id).is_some_and(|(running, _)| *running == attempt)
+        {
+            return;
+        }
+        let args = EffectArgs {
+            entity: self.entity.clone(),
+            effect: pending.effect.clone(),
+            deadline: Duration::from_millis(pending.policy.deadline_ms),
+            context: EffectContext { address: live.args.address.clone(), id: id.to_owned(), attempt },
+            report_to: myself.clone(),
+        };
+        match Actor::spawn_linked(None, EffectActor, args.into(), myself.get_cell()).await {
+            Ok((actor, _)) => {
+                live.running.insert(id.to_owned(), (attempt, actor));
+            }
+            Err(error) => {
+                let result = Err(EffectError::transient(format!("effect did not start: {error}")));
+                let work = Work::Effect { id: id.to_owned(), attempt, result };
+                let _ = myself.cast(EntityMessage::Work(work));
+            }
+        }
+    }
+}
+
+fn submit<E: Entity>(
+    myself: &ActorRef<EntityMessage>,
+    live: &mut Live<E>,
+    draft: Draft,
+    mut works: Vec<(Work, Taken)>,
+) {
+    if is_on(Sabotage::AnswerBeforeCommit) {
+        for (work, taken) in &mut works {
+            if let Taken::Answered(answer) = taken {
+                let (refused, body) = (answer.refused, answer.body.clone());
+                work.answer(Response::Answered { refused, body, cursor: None });
+            }
+        }
+    }
+    if let Some(due) = draft.timer {
+        // A shard that is gone looks at its timers when it is back.
+        let _ = live.args.supervisor.cast(ShardMessage::TimerSet(due));
+    }
+    live.in_flight = Some(Box::new(InFlight { works, start: draft.start, cancel: draft.cancel }));
+    live.args.shared.committer.submit(Step {
+        shard: live.args.shard,
+        epoch: live.args.epoch,
+        bytes: draft.bytes,
+        positions: draft.positions,
+        writes: draft.writes,
+        inboxes: draft.inboxes,
+        feed: draft.feed,
+        done: Done::Entity(myself.clone()),
+    });
+}
+
+impl<E: Entity> Live<E> {
+    /// Loads the entity if need be, and takes what waits: commands that were not answered before, messages,
+    /// timers, effect results.
+    async fn gather(&mut self) -> Result<Vec<Work>, ReadError> {
+        if self.in_flight.is_some() || self.waiting.is_empty() && !self.rung && self.core.is_some() {
+            return Ok(Vec::new());
+        }
+        if self.core.is_none() {
+            self.load().await?;
+        }
+        let limit = if self.cautious { 1 } else { self.args.shared.config.step_inputs_max };
+        if self.rung && self.waiting.len() < limit {
+            self.read_inbox(limit).await?;
+        }
+        let mut works = Vec::new();
+        let mut keys = BTreeSet::new();
+        let mut later = Vec::new();
+        while works.len() < limit
+            && let Some(work) = self.waiting.pop_front()
+        {
+            match &work {
+                // The second of two equal keys waits for the answer to the first.
+                Work::Command { request, .. }
+                    if request.key.as_ref().is_some_and(|key| !keys.insert(key.clone())) =>
+                {
+                    later.push(work);
+                }
+                _ => works.push(work),
+            }
+        }
+        self.put_back(later);
+        self.answer_known(works).await
+    }
+
+    async fn load(&mut self) -> Result<(), ReadError> {
+        let tx = self.args.shared.store.begin();
+        let stored = tx.snapshot_get(&keys::state(&self.args.address)).await?;
+        let core = Core::load(stored.as_deref()).map_err(|error| {
+            tracing::error!(address = %self.args.address, %error, "stored entity is unreadable");
+            ReadError::Failed(Arc::new(error))
+        })?;
+        self.core = Some(core);
+        Ok(())
+    }
+
+    async fn read_inbox(&mut self, limit: usize) -> Result<(), ReadError> {
+        self.rung = false;
+        let prefix = keys::inbox(self.args.shard, &self.args.address);
+        let mut range = KeyRange::prefix(prefix);
+        if let Some(after) = &self.inbox_after
+            && !is_on(Sabotage::InboxNotConsumed)
+        {
+            range.begin = key_after(after);
+        }
+        let tx = self.args.shared.store.begin();
+        let read = RangeRead::new(range).limit(limit).target_bytes(256 * 1024);
+        let page = match tx.snapshot_range(&read).await {
+            Ok(page) => page,
+            Err(error) => {
+                self.rung = true;
+                return Err(error);
+            }
+        };
+        self.rung = page.more;
+        for pair in page.pairs {
+            self.inbox_after = Some(pair.key.clone());
+            self.waiting.push_back(Work::Message { key: pair.key, record: pair.value });
+        }
+        Ok(())
+    }
+
+    /// Answers the commands whose answer is recorded, and returns the others.
+    async fn answer_known(&mut self, works: Vec<Work>) -> Result<Vec<Work>, ReadError> {
+        let key_of = |work: &Work| match work {
+            Work::Command { request, .. } => request.key.clone(),
+            _ => None,
+        };
+        if !works.iter().any(|work| key_of(work).is_some()) {
+            return Ok(works);
+        }
+        let tx = self.args.shared.store.begin();
+        let known = try_join_all(works.iter().map(|work| {
+            let key = key_of(work).map(|key| keys::idempotency(&self.args.address, &key));
+            let tx = &tx;
+            async move {
+                match key {
+                    Some(key) => tx.snapshot_get(&key).await,
+                    None => Ok(None),
+                }
+            }
+        }))
+        .await;
+        let known = match known {
+            Ok(known) => known,
+            Err(error) => {
+                self.put_back(works);
+                return Err(error);
+            }
+        };
+        let now = self.args.shared.now();
+        let mut unknown = Vec::with_capacity(works.len());
+        for (mut work, record) in works.into_iter().zip(known) {
+            let record = record.and_then(|bytes| AnswerRecord::decode(&bytes).ok());
+            match (record.filter(|record| record.expires > now), &work) {
+                (Some(record), Work::Command { request, .. }) => {
+                    let same = record.fingerprint == xxhash_rust::xxh3::xxh3_128(&request.body);
+                    work.answer(if same {
+                        let AnswerRecord { refused, body, cursor, .. } = record;
+                        Response::Answered { refused, body, cursor }
+                    } else {
+                        Response::KeyReused
+                    });
+                }
+                _ => unknown.push(work),
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// A step did not commit as it was.
+    fn not_committed(&mut self, error: StepError) -> Result<(), Stop> {
+        let Some(step) = self.in_flight.take() else { return Ok(()) };
+        let mut works: Vec<Work> = step.works.into_iter().map(|(work, _)| work).collect();
+        match error {
+            StepError::Fenced => {
+                for work in &mut works {
+                    work.answer(Response::Moving);
+                }
+                Err(Stop)
+            }
+            StepError::Failed => {
+                for work in &mut works {
+                    work.answer(Response::OutcomeUnknown);
+                }
+                Err(Stop)
+            }
+            StepError::Refused(error) => {
+                // The state in memory is ahead of the store: start over from there.
+                self.core = None;
+                self.cautious = true;
+                if works.len() == 1
+                    && let Some(work) = works.pop()
+                {
+                    self.aside(work, error.to_string());
+                }
+                self.put_back(works);
+                Ok(())
+            }
+        }
+    }
+
+    /// Marks an input as one that broke the core: the next step only puts it aside.
+    fn aside(&mut self, work: Work, reason: String) {
+        self.waiting.push_front(Work::Aside { work: Box::new(work), reason });
+    }
+
+    fn put_back(&mut self, works: Vec<Work>) {
+        for work in works.into_iter().rev() {
+            self.waiting.push_front(work);
+        }
+    }
+
+    /// The store cannot be read: whoever waits is told, and the shard tries again later.
+    fn unavailable(&mut self, error: &ReadError) -> Stop {
+        tracing::debug!(address = %self.args.address, %error, "entity cannot be loaded");
+        for mut work in self.waiting.drain(..) {
+            work.answer(Response::Unavailable { reason: error.to_string() });
+        }
+        Stop
+    }
+
+    /// Sends callers to the next owner; whether nothing is on its way any more.
+    fn drained(&mut self) -> bool {
+        for mut work in self.waiting.drain(..) {
+            work.answer(Response::Moving);
+        }
+        self.in_flight.is_none()
+    }
+
+    /// Tells the shard that there is nothing to do here, if so.
+    fn rest(&mut self) {
+        let busy = self.in_flight.is_some()
+            || !self.waiting.is_empty()
+            || self.rung
+            || self.core.as_ref().is_some_and(|core| !core.record.effects.is_empty());
+        if !busy {
+            let (address, received) = (self.args.address.clone(), self.received);
+            // A shard that is gone takes its entities with it.
+            let _ = self.args.supervisor.cast(ShardMessage::Rested { address, received });
+        }
+    }
+}

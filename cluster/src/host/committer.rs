@@ -1,0 +1,395 @@
+//! The committer: packs the steps of many entities into one store transaction.
+//!
+//! While one group is being made durable, the steps of everybody else gather for the next; nobody waits on
+//! purpose. One step's failure never fails its neighbours: a step whose shard was taken is dropped from its
+//! group, a group that is too large is split.
+//!
+//! A commit whose outcome is unknown may still be on its way. So each group writes a marker of its own, and
+//! conflicts with any other attempt that writes it: a later look at the marker tells what happened, and once
+//! a second attempt has committed the first never can.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use ractor::ActorRef;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    bells::{Bells, Moved},
+    fence::Fence,
+    work::{EntityMessage, StepError},
+    write::{Placed, Write, write_into},
+};
+use crate::{
+    address::{Address, ShardId},
+    feed::Cursor,
+    keys,
+    placement::{Epoch, read_fence},
+    sabotage::{Sabotage, is_on},
+    store::{CommitError, KeyRange, Stamp, Store},
+};
+
+/// What an entity wants to have committed.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub writes: Vec<Write>,
+    pub bytes: usize,
+    pub positions: usize,
+    /// Whose inboxes it writes to.
+    pub inboxes: Vec<(ShardId, Address)>,
+    /// The feed it appends to, with the last position counted from the step's first.
+    pub feed: Option<FeedMoved>,
+    /// Who is told.
+    pub done: Done,
+}
+
+#[derive(Debug)]
+pub(super) struct FeedMoved {
+    pub tenant: String,
+    pub feed: String,
+    pub last: u16,
+}
+
+/// Who is told how a step ended.
+#[derive(Debug)]
+pub(super) enum Done {
+    Entity(ActorRef<EntityMessage>),
+    Waiter(oneshot::Sender<Result<Placed, StepError>>),
+}
+
+impl Done {
+    fn tell(self, result: Result<Placed, StepError>) {
+        match self {
+            // An entity that is gone was stopped by its shard, which settles what it had.
+            Self::Entity(actor) => drop(actor.cast(EntityMessage::StepDone(result))),
+            Self::Waiter(waiter) => drop(waiter.send(result)),
+        }
+    }
+}
+
+/// The handle. Each entity has at most one step here, so the queue is bounded by the number of live entities.
+#[derive(Debug, Clone)]
+pub(super) struct Committer {
+    queue: mpsc::UnboundedSender<Message>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Step(Step),
+    /// Answered once everything before it has been settled.
+    Barrier(oneshot::Sender<()>),
+}
+
+impl Committer {
+    pub fn submit(&self, step: Step) {
+        if let Err(mpsc::error::SendError(Message::Step(step))) = self.queue.send(Message::Step(step)) {
+            step.done.tell(Err(StepError::Fenced));
+        }
+    }
+
+    /// Waits until every step submitted before has been settled.
+    pub async fn barrier(&self) {
+        let (settled, wait) = oneshot::channel();
+        if self.queue.send(Message::Barrier(settled)).is_ok() {
+            // A committer that is gone has nothing on its way.
+            let _ = wait.await;
+        }
+    }
+}
+
+/// How large a group may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GroupLimits {
+    pub steps: usize,
+    pub bytes: usize,
+    pub in_flight: usize,
+}
+
+/// Positions are two bytes: a group takes no further step past this many.
+const POSITIONS_MAX: usize = u16::MAX as usize;
+
+/// The handle, and the task that commits.
+pub(super) fn committer(
+    store: Store,
+    fence: Arc<Fence>,
+    feed_epoch: u32,
+    limits: GroupLimits,
+    bells: Bells,
+) -> (Committer, impl Future<Output = ()> + Send + 'static) {
+    let (queue, steps) = mpsc::unbounded_channel();
+    let shared = Arc::new(Groups {
+        store,
+        fence,
+        feed_epoch,
+        bells,
+        number: AtomicU64::new(0),
+        settled: Mutex::default(),
+    });
+    (Committer { queue }, run(shared, steps, limits))
+}
+
+async fn run(groups: Arc<Groups>, mut queue: mpsc::UnboundedReceiver<Message>, limits: GroupLimits) {
+    let mut in_flight = FuturesUnordered::new();
+    let mut barriers: Vec<oneshot::Sender<()>> = Vec::new();
+    let mut held: Option<Step> = None;
+    let mut open = true;
+    loop {
+        if in_flight.is_empty() && held.is_none() {
+            for barrier in barriers.drain(..) {
+                let _ = barrier.send(());
+            }
+            if !open {
+                return;
+            }
+        }
+        let has_room = in_flight.len() < limits.in_flight && barriers.is_empty();
+        let first = if has_room { held.take() } else { None };
+        let first = match first {
+            Some(step) => Some(step),
+            None => tokio::select! {
+                biased;
+                Some(()) = in_flight.next(), if !in_flight.is_empty() => None,
+                message = queue.recv(), if open && has_room => match message {
+                    Some(Message::Step(step)) => Some(step),
+                    Some(Message::Barrier(barrier)) => {
+                        barriers.push(barrier);
+                        None
+                    }
+                    None => {
+                        open = false;
+                        None
+                    }
+                },
+            },
+        };
+        let Some(first) = first else { continue };
+        let (mut bytes, mut positions) = (first.bytes, first.positions);
+        let mut group = vec![first];
+        while group.len() < limits.steps {
+            match queue.try_recv() {
+                Ok(Message::Step(step)) => {
+                    bytes += step.bytes;
+                    positions += step.positions;
+                    if bytes > limits.bytes || positions > POSITIONS_MAX {
+                        held = Some(step);
+                        break;
+                    }
+                    group.push(step);
+                }
+                Ok(Message::Barrier(barrier)) => {
+                    barriers.push(barrier);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        in_flight.push(groups.clone().settle(group));
+    }
+}
+
+struct Groups {
+    store: Store,
+    fence: Arc<Fence>,
+    feed_epoch: u32,
+    bells: Bells,
+    number: AtomicU64,
+    /// Markers that nobody will look at any more.
+    settled: Mutex<Vec<u64>>,
+}
+
+/// How an attempt at a group ended.
+enum Attempted {
+    Committed(Stamp),
+    /// The fence has moved since we last looked.
+    FenceMoved,
+    Failed(CommitError),
+}
+
+impl Groups {
+    const BACKOFF_FIRST: Duration = Duration::from_millis(2);
+    const BACKOFF_MAX: Duration = Duration::from_millis(500);
+
+    /// Commits a group, whatever it takes, and tells every step how it ended.
+    async fn settle(self: Arc<Self>, group: Vec<Step>) {
+        let mut groups = vec![group];
+        while let Some(group) = groups.pop() {
+            let (first, rest) = self.settle_or_split(group).await;
+            groups.extend(rest);
+            groups.extend(first);
+        }
+    }
+
+    async fn settle_or_split(&self, mut steps: Vec<Step>) -> (Option<Vec<Step>>, Option<Vec<Step>>) {
+        let mut number = self.number.fetch_add(1, Ordering::Relaxed);
+        let mut backoff = Self::BACKOFF_FIRST;
+        loop {
+            self.drop_fenced(&mut steps);
+            if steps.is_empty() {
+                break;
+            }
+            let started = tokio::time::Instant::now();
+            match self.attempt(number, &steps).await {
+                Attempted::Committed(stamp) => {
+                    metrics::histogram!("cadre_host_group_commit_seconds").record(started.elapsed());
+                    metrics::histogram!("cadre_host_group_steps").record(steps.len() as f64);
+                    self.tell(steps, stamp);
+                    break;
+                }
+                Attempted::FenceMoved => {
+                    metrics::counter!("cadre_host_fence_moved_total").increment(1);
+                    if let Err(error) = self.fence.refresh(&self.store).await {
+                        tracing::debug!(%error, "cannot refresh the fence yet");
+                        backoff = pause(backoff).await;
+                    }
+                }
+                Attempted::Failed(CommitError::TooLarge { .. }) if steps.len() > 1 => {
+                    let rest = steps.split_off(steps.len() / 2);
+                    self.discard_marker(number);
+                    return (Some(steps), Some(rest));
+                }
+                Attempted::Failed(error @ CommitError::TooLarge { .. }) => {
+                    let step = steps.pop().expect("a group that is tried has a step");
+                    step.done.tell(Err(StepError::Refused(error)));
+                    break;
+                }
+                Attempted::Failed(error @ CommitError::Failed(_)) => {
+                    tracing::error!(error = &error as &dyn std::error::Error, "store failed, steps are lost");
+                    for step in steps {
+                        step.done.tell(Err(StepError::Failed));
+                    }
+                    break;
+                }
+                Attempted::Failed(error) => {
+                    metrics::counter!("cadre_host_group_retries_total", "error" => label(&error))
+                        .increment(1);
+                    if is_on(Sabotage::UnknownIsFailed) && matches!(error, CommitError::OutcomeUnknown) {
+                        number = self.number.fetch_add(1, Ordering::Relaxed);
+                    }
+                    if !matches!(error, CommitError::Conflict) {
+                        backoff = pause(backoff).await;
+                    }
+                }
+            }
+        }
+        self.discard_marker(number);
+        (None, None)
+    }
+
+    async fn attempt(&self, number: u64, steps: &[Step]) -> Attempted {
+        match self.try_commit(number, steps).await {
+            Ok(attempted) => attempted,
+            Err(error) => Attempted::Failed(error),
+        }
+    }
+
+    async fn try_commit(&self, number: u64, steps: &[Step]) -> Result<Attempted, CommitError> {
+        let me = &self.fence.me;
+        let marker = keys::commit_marker(&me.name, me.incarnation, number);
+        let mut tx = self.store.begin();
+        if !is_on(Sabotage::FenceOff) {
+            let (known, stored) = (self.fence.known(), read_fence(&tx, me).await?);
+            if stored.is_none() || stored != known {
+                return Ok(Attempted::FenceMoved);
+            }
+        }
+        if steps.iter().all(|step| step.writes.is_empty()) {
+            return Ok(Attempted::Committed(tx.commit().await?.stamp));
+        }
+        // The first attempt need not look: nobody else writes this key.
+        if let Some(value) = tx.get(&marker).await? {
+            let stamp: [u8; Stamp::LEN] = value[..].try_into().expect("a marker is a stamp");
+            return Ok(Attempted::Committed(Stamp::from(stamp)));
+        }
+        let mut base = 0;
+        for step in steps {
+            write_into(&mut tx, &step.writes, base);
+            base += u16::try_from(step.positions).expect("a group has no more positions than a u16 counts");
+        }
+        tx.set_stamped_value(marker.clone(), vec![0; Stamp::LEN], 0);
+        let settled = self.take_settled();
+        for number in &settled {
+            tx.clear(keys::commit_marker(&me.name, me.incarnation, *number));
+        }
+        tx.add_read_conflict(KeyRange::single(marker));
+        match tx.commit().await {
+            Ok(committed) => Ok(Attempted::Committed(committed.stamp)),
+            Err(error) => {
+                self.settled.lock().unwrap_or_else(PoisonError::into_inner).extend(settled);
+                Err(error)
+            }
+        }
+    }
+
+    /// Steps of shards that are not ours any more end here, without harm to the others.
+    fn drop_fenced(&self, steps: &mut Vec<Step>) {
+        if is_on(Sabotage::FenceOff) {
+            return;
+        }
+        if steps.iter().all(|step| self.fence.owns(step.shard, step.epoch)) {
+            return;
+        }
+        let (ours, lost) =
+            std::mem::take(steps).into_iter().partition(|step| self.fence.owns(step.shard, step.epoch));
+        *steps = ours;
+        for step in lost {
+            step.done.tell(Err(StepError::Fenced));
+        }
+    }
+
+    fn tell(&self, steps: Vec<Step>, stamp: Stamp) {
+        let mut moved = Moved::default();
+        let mut base: u16 = 0;
+        for step in steps {
+            if let Some(feed) = step.feed {
+                let cursor = Cursor::new(self.feed_epoch, stamp, base.saturating_add(feed.last));
+                moved.feeds.insert((feed.tenant, feed.feed), cursor);
+            }
+            for (shard, address) in step.inboxes {
+                let inboxes = moved.inboxes.entry(shard).or_default();
+                if inboxes.last() != Some(&address) {
+                    inboxes.push(address);
+                }
+            }
+            step.done.tell(Ok(Placed { stamp, base }));
+            base = base.saturating_add(step.positions as u16);
+        }
+        self.bells.announce(moved);
+    }
+
+    fn discard_marker(&self, number: u64) {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+    }
+
+    fn take_settled(&self) -> Vec<u64> {
+        /// Bounds what one group clears on the side.
+        const PER_GROUP: usize = 64;
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let keep = settled.len().saturating_sub(PER_GROUP);
+        settled.split_off(keep)
+    }
+}
+
+async fn pause(backoff: Duration) -> Duration {
+    tokio::time::sleep(backoff).await;
+    (backoff * 2).min(Groups::BACKOFF_MAX)
+}
+
+fn label(error: &CommitError) -> &'static str {
+    match error {
+        CommitError::Conflict => "conflict",
+        CommitError::TooOld => "too_old",
+        CommitError::OutcomeUnknown => "outcome_unknown",
+        CommitError::TooLarge { .. } => "too_large",
+        CommitError::Unavailable { .. } => "unavailable",
+        CommitError::Full { .. } => "full",
+        CommitError::Failed(_) => "failed",
+    }
+}

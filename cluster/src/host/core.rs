@@ -1,0 +1,486 @@
+//! The pure part of hosting: runs an entity's core over its inputs and collects what is to be written.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::Bytes;
+
+use super::{
+    Decision, Entity, Input, Moment,
+    committer::FeedMoved,
+    config::HostConfig,
+    decision::{EffectChange, RecordChange, TimerChange},
+    effect::{EffectError, EffectResult, PendingEffect, Repeat},
+    record::{AnswerRecord, DeadLetter, ExpiryRecord, MessageRecord, Record},
+    work::Work,
+    write::Write,
+};
+use crate::{
+    address::{Address, ShardId},
+    clock::Timestamp,
+    codec::{self, DecodeError},
+    feed::EventRecord,
+    keys,
+    sabotage::{Sabotage, is_on},
+    store::Mutation,
+};
+
+/// An entity in memory: its typed state and what the host keeps beside it.
+pub(super) struct Core<E: Entity> {
+    pub state: E::State,
+    /// Its `state` field is filled in when it is stored.
+    pub record: Record,
+}
+
+impl<E: Entity> Core<E> {
+    /// From its stored record, or new.
+    pub fn load(stored: Option<&[u8]>) -> Result<Self, DecodeError> {
+        let Some(stored) = stored else {
+            return Ok(Self { state: E::State::default(), record: Record::default() });
+        };
+        let mut record: Record = codec::decode(stored)?;
+        let state = codec::decode(&std::mem::take(&mut record.state))?;
+        Ok(Self { state, record })
+    }
+
+    /// Effects of a former owner: those to start again, and those whose outcome nobody knows.
+    pub fn orphans(&self) -> (Vec<String>, Vec<String>) {
+        let (safe, lost): (Vec<_>, Vec<_>) =
+            self.record.effects.iter().partition(|(_, effect)| effect.policy.repeat == Repeat::Safe);
+        let ids = |effects: Vec<(&String, _)>| effects.into_iter().map(|(id, _)| id.clone()).collect();
+        (ids(safe), ids(lost))
+    }
+}
+
+/// What a command is answered once its step is durable.
+#[derive(Debug, Clone)]
+pub(super) struct DraftAnswer {
+    pub refused: bool,
+    pub body: Bytes,
+    /// The position of its last event, counted from the step's first.
+    pub last_event: Option<u16>,
+}
+
+/// What became of one input.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// Nothing to tell anybody.
+    Silent,
+    Answered(DraftAnswer),
+    /// It was put aside, for this reason.
+    Poisoned(String),
+}
+
+/// The state may be half-changed: load it again and put this input aside.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub reason: String,
+}
+
+/// A step under construction.
+pub(super) struct StepBuilder<'a, E: Entity> {
+    entity: &'a E,
+    core: &'a mut Core<E>,
+    address: &'a Address,
+    shard: ShardId,
+    feed_epoch: u32,
+    config: &'a HostConfig,
+    now: Timestamp,
+    changed: bool,
+    was_awake: bool,
+    expiring: Vec<String>,
+    positions: usize,
+    pub draft: Draft,
+}
+
+/// What a step writes and causes.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub writes: Vec<Write>,
+    pub bytes: usize,
+    pub positions: usize,
+    pub inboxes: Vec<(ShardId, Address)>,
+    pub feed: Option<FeedMoved>,
+    /// Effects to start once the step is durable.
+    pub start: Vec<String>,
+    /// Effects to stop.
+    pub cancel: Vec<String>,
+    /// The earliest timer that was set.
+    pub timer: Option<Timestamp>,
+}
+
+impl<'a, E: Entity> StepBuilder<'a, E> {
+    pub fn new(
+        entity: &'a E,
+        core: &'a mut Core<E>,
+        address: &'a Address,
+        shard: ShardId,
+        feed_epoch: u32,
+        config: &'a HostConfig,
+        clock: Timestamp,
+    ) -> Self {
+        let now = clock.max(core.record.at);
+        let was_awake = !core.record.effects.is_empty();
+        Self {
+            entity,
+            core,
+            address,
+            shard,
+            feed_epoch,
+            config,
+            now,
+            changed: false,
+            was_awake,
+            expiring: Vec::new(),
+            positions: 0,
+            draft: Draft::default(),
+        }
+    }
+
+    /// Whether the step should be committed before it takes more.
+    pub fn is_full(&self) -> bool {
+        self.draft.bytes >= self.config.step_bytes_soft_max
+    }
+
+    /// Takes an input. `seed` is this input's randomness.
+    pub fn take(&mut self, work: &Work, seed: u64) -> Result<Taken, Broken> {
+        match work {
+            Work::Command { request, .. } => {
+                let command = match codec::unpack("command", &request.body) {
+                    Ok(command) => command,
+                    Err(error) => return Ok(self.poison(work, error.to_string())),
+                };
+                let taken = self.decide(work, Input::Command(command), seed)?;
+                if let (Taken::Answered(answer), Some(key)) = (&taken, &request.key) {
+                    self.remember(key, &request.body, answer);
+                }
+                Ok(taken)
+            }
+            Work::Message { key, record } => {
+                if !is_on(Sabotage::InboxNotConsumed) {
+                    self.plain(Mutation::Clear { key: key.clone() });
+                }
+                let decoded = codec::decode::<MessageRecord>(record)
+                    .and_then(|record| Ok((record.from, codec::unpack("message", &record.body)?)));
+                match decoded {
+                    Ok((from, message)) => self.decide(work, Input::Message { from, message }, seed),
+                    Err(error) => Ok(self.poison(work, error.to_string())),
+                }
+            }
+            Work::Timer { name, due } => {
+                let current = self.core.record.timers.get(name) == Some(due) && *due <= self.now;
+                if !current && !is_on(Sabotage::CancelledTimerFires) && !is_on(Sabotage::TimerFiresEarly) {
+                    return Ok(Taken::Silent);
+                }
+                self.core.record.timers.remove(name);
+                self.plain(Mutation::Clear { key: keys::timer(self.shard, *due, self.address, name) });
+                self.changed = true;
+                self.decide(work, Input::Timer { name: name.clone() }, seed)
+            }
+            Work::Effect { id, attempt, result } => self.take_effect(work, id, *attempt, result, seed),
+            Work::Lost { id } => {
+                if self.core.record.effects.remove(id).is_none() {
+                    return Ok(Taken::Silent);
+                }
+                self.changed = true;
+                self.decide(work, Input::Effect { id: id.clone(), result: EffectResult::Lost }, seed)
+            }
+            Work::Aside { work, reason } => Ok(self.put_aside(work, reason.clone())),
+        }
+    }
+
+    fn take_effect(
+        &mut self,
+        work: &Work,
+        id: &str,
+        attempt: u32,
+        result: &Result<Bytes, EffectError>,
+        seed: u64,
+    ) -> Result<Taken, Broken> {
+        let Some(pending) = self.core.record.effects.get_mut(id).filter(|effect| effect.attempt == attempt)
+        else {
+            return Ok(Taken::Silent); // late, or a second result
+        };
+        self.changed = true;
+        if let Err(error) = result
+            && error.is_transient()
+            && attempt < pending.policy.attempts_max
+        {
+            pending.attempt += 1;
+            pending.not_before = self.now.after(pending.policy.backoff(attempt));
+            self.draft.start.push(id.to_owned());
+            return Ok(Taken::Silent);
+        }
+        self.core.record.effects.remove(id);
+        let result = match result {
+            Ok(outcome) => match codec::unpack("effect outcome", outcome) {
+                Ok(outcome) => EffectResult::Done(outcome),
+                Err(error) => return Ok(self.poison(work, error.to_string())),
+            },
+            Err(error) => EffectResult::Failed { reason: error.to_string(), attempts: attempt },
+        };
+        self.decide(work, Input::Effect { id: id.to_owned(), result }, seed)
+    }
+
+    fn decide(&mut self, work: &Work, input: Input<E>, seed: u64) -> Result<Taken, Broken> {
+        let moment = Moment { address: self.address, now: self.now, seed };
+        let state = &self.core.state;
+        let is_command = matches!(work, Work::Command { .. });
+        let decided = catch_unwind(AssertUnwindSafe(|| self.entity.decide(state, input, &moment)));
+        let decision = match decided {
+            Err(panic) => return Ok(self.poison(work, format!("decide panicked: {}", panic_text(&panic)))),
+            Ok(Err(refusal)) if is_command => {
+                return Ok(Taken::Answered(DraftAnswer {
+                    refused: true,
+                    body: codec::pack(&refusal),
+                    last_event: None,
+                }));
+            }
+            Ok(Err(refusal)) => return Ok(self.poison(work, format!("cannot be applied: {refusal:?}"))),
+            Ok(Ok(decision)) => decision,
+        };
+        if is_command && decision.reply.is_none() {
+            return Ok(self.poison(work, "decided without an answer".into()));
+        }
+        if let Err(reason) = self.check(&decision) {
+            return Ok(self.poison(work, reason));
+        }
+        let reply = decision.reply.as_ref().map(|reply| codec::pack(reply));
+        let last_event = self.adopt(decision, &moment)?;
+        Ok(match reply {
+            Some(body) => Taken::Answered(DraftAnswer { refused: false, body, last_event }),
+            None => Taken::Silent,
+        })
+    }
+
+    /// Refuses a decision that is too much for one input, before any of it is adopted.
+    fn check(&self, decision: &Decision<E>) -> Result<(), String> {
+        let messages: usize = decision.messages.iter().map(|message| message.body.len() + 256).sum();
+        let effects = decision.effects.iter().map(|change| match change {
+            EffectChange::Start { effect, .. } => effect.len(),
+            EffectChange::Cancel { .. } => 0,
+        });
+        let records = decision.records.iter().map(|change| match change {
+            RecordChange::Set { path, value } => path.len() + value.len() + 64,
+            RecordChange::Clear { path } | RecordChange::Add { path, .. } => path.len() + 64,
+        });
+        let bytes = messages + effects.sum::<usize>() + records.sum::<usize>();
+        if bytes > self.config.input_bytes_max {
+            return Err(format!("writes {bytes} bytes, the limit is {}", self.config.input_bytes_max));
+        }
+        let positions = decision.messages.len() + decision.facts.len();
+        if positions > usize::from(u16::MAX) / 2 {
+            return Err(format!("has {positions} facts and messages, the limit is {}", u16::MAX / 2));
+        }
+        let started = |changes: &[EffectChange]| {
+            changes.iter().filter(|change| matches!(change, EffectChange::Start { .. })).count()
+        };
+        let (effects, timers) = (
+            self.core.record.effects.len() + started(&decision.effects),
+            self.core.record.timers.len() + decision.timers.len(),
+        );
+        if effects > self.config.pending_max || timers > 2 * self.config.pending_max {
+            return Err(format!(
+                "has {effects} effects and {timers} timers, the limit is {}",
+                self.config.pending_max
+            ));
+        }
+        Ok(())
+    }
+
+    /// Applies the facts and collects the writes. Returns the position of the last event.
+    fn adopt(&mut self, decision: Decision<E>, moment: &Moment<'_>) -> Result<Option<u16>, Broken> {
+        let mut last_event = None;
+        for fact in &decision.facts {
+            self.changed = true;
+            let state = &mut self.core.state;
+            catch_unwind(AssertUnwindSafe(|| E::apply(state, fact)))
+                .map_err(|panic| Broken { reason: format!("apply panicked: {}", panic_text(&panic)) })?;
+            self.core.record.sequence += 1;
+            last_event = self.append(fact, moment)?.or(last_event);
+        }
+        if is_on(Sabotage::StateWithoutFact)
+            && let Some(fact) = decision.facts.first()
+        {
+            E::apply(&mut self.core.state, fact);
+        }
+        for message in decision.messages {
+            let shard = message.to.shard(self.config.shards);
+            let record = MessageRecord { from: self.address.clone(), body: message.body };
+            let key = keys::inbox_message(shard, &message.to);
+            self.write(Write::Stamped(vec![(key, codec::encode(&record))]));
+            self.draft.inboxes.push((shard, message.to));
+        }
+        for change in decision.timers {
+            self.change_timer(change);
+        }
+        for change in decision.effects {
+            self.change_effect(change);
+        }
+        for change in decision.records {
+            let tenant = self.address.tenant();
+            self.plain(match change {
+                RecordChange::Set { path, value } => Mutation::Set { key: keys::data(tenant, &path), value },
+                RecordChange::Clear { path } => Mutation::Clear { key: keys::data(tenant, &path) },
+                RecordChange::Add { path, delta } => Mutation::Add { key: keys::data(tenant, &path), delta },
+            });
+        }
+        Ok(last_event)
+    }
+
+    fn append(&mut self, fact: &E::Fact, moment: &Moment<'_>) -> Result<Option<u16>, Broken> {
+        let (state, sequence) = (&self.core.state, self.core.record.sequence);
+        let event = catch_unwind(AssertUnwindSafe(|| {
+            let feed = self.entity.feed(state, self.address)?;
+            Some((feed, self.entity.event(fact, sequence, moment)))
+        }));
+        let event =
+            event.map_err(|panic| Broken { reason: format!("event panicked: {}", panic_text(&panic)) })?;
+        let Some((feed, event)) = event else { return Ok(None) };
+        let tenant = self.address.tenant();
+        let mut stamped = vec![];
+        for term in &event.terms {
+            let key = keys::index_entry(tenant, &feed, &term.index, &term.term, self.feed_epoch);
+            stamped.push((key, Bytes::new()));
+        }
+        let record = EventRecord { terms: event.terms, body: event.body.into() };
+        stamped.push((keys::feed_event(tenant, &feed, self.feed_epoch), codec::encode(&record)));
+        let position = u16::try_from(self.positions).unwrap_or(u16::MAX);
+        self.write(Write::Stamped(stamped));
+        self.draft.feed = Some(FeedMoved { tenant: tenant.to_owned(), feed, last: position });
+        Ok(Some(position))
+    }
+
+    fn change_timer(&mut self, change: TimerChange) {
+        self.changed = true;
+        let (name, due) = match change {
+            TimerChange::Set { name, due } => (name, Some(due)),
+            TimerChange::Cancel { name } => (name, None),
+        };
+        if let Some(old) = self.core.record.timers.remove(&name)
+            && !(due.is_none() && is_on(Sabotage::CancelledTimerFires))
+        {
+            self.plain(Mutation::Clear { key: keys::timer(self.shard, old, self.address, &name) });
+        }
+        if let Some(due) = due {
+            let key = keys::timer(self.shard, due, self.address, &name);
+            self.plain(Mutation::Set { key, value: Bytes::new() });
+            self.core.record.timers.insert(name, due);
+            self.draft.timer = Some(self.draft.timer.map_or(due, |first| first.min(due)));
+        }
+    }
+
+    fn change_effect(&mut self, change: EffectChange) {
+        self.changed = true;
+        match change {
+            EffectChange::Start { id, effect, policy } => {
+                let pending = PendingEffect { effect, policy, attempt: 1, not_before: self.now };
+                self.core.record.effects.insert(id.clone(), pending);
+                self.draft.cancel.retain(|cancelled| *cancelled != id);
+                self.draft.start.push(id);
+            }
+            EffectChange::Cancel { id } => {
+                self.core.record.effects.remove(&id);
+                self.draft.start.retain(|started| *started != id);
+                self.draft.cancel.push(id);
+            }
+        }
+    }
+
+    /// Puts an input aside that cannot be applied.
+    fn poison(&mut self, work: &Work, reason: String) -> Taken {
+        /// Enough to recognise it by, and always storable.
+        const BODY_BYTES_MAX: usize = 32 * 1024;
+        metrics::counter!("cadre_host_dead_letters_total", "input" => work.label()).increment(1);
+        tracing::warn!(address = %self.address, input = work.label(), reason, "input put aside as a dead letter");
+        let body = work.body();
+        let letter = DeadLetter {
+            input: work.label().to_owned(),
+            body: body.slice(..body.len().min(BODY_BYTES_MAX)),
+            reason: reason.clone(),
+            at: self.now,
+        };
+        self.write(Write::Stamped(vec![(keys::dead_letter(self.address), codec::encode(&letter))]));
+        Taken::Poisoned(reason)
+    }
+
+    /// Consumes an input that broke the core, and puts it aside.
+    fn put_aside(&mut self, work: &Work, reason: String) -> Taken {
+        match work {
+            Work::Command { .. } | Work::Aside { .. } => {}
+            Work::Message { key, .. } => self.plain(Mutation::Clear { key: key.clone() }),
+            Work::Timer { name, due } => {
+                if self.core.record.timers.get(name) == Some(due) {
+                    self.core.record.timers.remove(name);
+                    self.changed = true;
+                }
+                self.plain(Mutation::Clear { key: keys::timer(self.shard, *due, self.address, name) });
+            }
+            Work::Effect { id, .. } | Work::Lost { id } => {
+                self.changed |= self.core.record.effects.remove(id).is_some();
+            }
+        }
+        self.poison(work, reason)
+    }
+
+    fn remember(&mut self, key: &str, body: &[u8], answer: &DraftAnswer) {
+        if is_on(Sabotage::AnswerNotRecorded) {
+            return;
+        }
+        let record = AnswerRecord {
+            fingerprint: xxhash_rust::xxh3::xxh3_128(body),
+            refused: answer.refused,
+            body: answer.body.clone(),
+            expires: self.now.after(self.config.idempotency_ttl),
+            cursor: None,
+        };
+        let (value, offset) = record.encode_stamped(self.feed_epoch, answer.last_event);
+        self.write(Write::StampedValue { key: keys::idempotency(self.address, key), value, offset });
+        self.expiring.push(key.to_owned());
+    }
+
+    /// The finished step; empty when nothing is to be written. `Err` when the entity has grown too large.
+    pub fn finish(mut self) -> Result<Draft, usize> {
+        if !self.expiring.is_empty() {
+            let expires = self.now.after(self.config.idempotency_ttl);
+            let record = ExpiryRecord { keys: std::mem::take(&mut self.expiring) };
+            let key = keys::expiry(self.shard, expires, self.address);
+            self.write(Write::Stamped(vec![(key, codec::encode(&record))]));
+        }
+        let awake = !self.core.record.effects.is_empty();
+        if awake != self.was_awake {
+            let key = keys::awake(self.shard, self.address);
+            self.plain(if awake {
+                Mutation::Set { key, value: Bytes::new() }
+            } else {
+                Mutation::Clear { key }
+            });
+        }
+        if self.changed {
+            self.core.record.at = self.now;
+            self.core.record.state = codec::encode(&self.core.state);
+            let value = codec::encode(&self.core.record);
+            self.core.record.state = Bytes::new();
+            if value.len() > self.config.record_bytes_max {
+                return Err(value.len());
+            }
+            self.plain(Mutation::Set { key: keys::state(self.address), value });
+        }
+        self.draft.positions = self.positions;
+        Ok(self.draft)
+    }
+
+    fn plain(&mut self, mutation: Mutation) {
+        self.write(Write::Plain(mutation));
+    }
+
+    fn write(&mut self, write: Write) {
+        self.draft.bytes += write.bytes();
+        self.positions += write.positions();
+        self.draft.writes.push(write);
+    }
+}
+
+fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".into())
+}

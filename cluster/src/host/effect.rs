@@ -1,0 +1,114 @@
+//! Effects: work outside the store, recorded before it starts, driven again after a crash.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::{address::Address, clock::Timestamp};
+
+/// How an effect may be tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectPolicy {
+    /// How long one attempt may take.
+    pub deadline_ms: u64,
+    /// How many attempts there may be.
+    pub attempts_max: u32,
+    /// The pause before the second attempt; it doubles with each further one.
+    pub backoff_ms: u64,
+    /// The longest pause.
+    pub backoff_ms_max: u64,
+    /// Whether an attempt that may have happened may be made again.
+    pub repeat: Repeat,
+}
+
+/// What to do when an owner died and nobody knows how far an attempt got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Repeat {
+    /// Do it again.
+    Safe,
+    /// Do not: the result is [`EffectResult::Lost`], and a human or a policy decides.
+    Never,
+}
+
+impl Default for EffectPolicy {
+    fn default() -> Self {
+        Self {
+            deadline_ms: 30_000,
+            attempts_max: 3,
+            backoff_ms: 100,
+            backoff_ms_max: 10_000,
+            repeat: Repeat::Safe,
+        }
+    }
+}
+
+impl EffectPolicy {
+    /// The pause after `attempt` failed.
+    pub(super) fn backoff(&self, attempt: u32) -> Duration {
+        let factor = 2u64.saturating_pow(attempt.saturating_sub(1).min(32));
+        Duration::from_millis(self.backoff_ms.saturating_mul(factor).min(self.backoff_ms_max))
+    }
+}
+
+/// How an effect ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EffectResult<T> {
+    /// It did what it should.
+    Done(T),
+    /// Its last allowed attempt failed.
+    Failed {
+        /// Why.
+        reason: String,
+        /// How many attempts were made.
+        attempts: u32,
+    },
+    /// It may or may not have happened, and must not be repeated.
+    Lost,
+}
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct EffectError {
+    reason: String,
+    retry: bool,
+}
+
+impl EffectError {
+    /// Another attempt may succeed.
+    pub fn transient(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), retry: true }
+    }
+
+    /// No attempt will.
+    pub fn fatal(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), retry: false }
+    }
+
+    pub(super) fn is_transient(&self) -> bool {
+        self.retry
+    }
+}
+
+/// What an effect may want to know.
+#[derive(Debug, Clone)]
+pub struct EffectContext {
+    /// Whose it is.
+    pub address: Address,
+    /// Its id.
+    pub id: String,
+    /// Which attempt this is, from 1. With address and id it names this attempt to the outside.
+    pub attempt: u32,
+}
+
+/// An effect that has not ended yet, as kept in the entity's record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PendingEffect {
+    pub effect: Bytes,
+    pub policy: EffectPolicy,
+    /// The attempt that runs now or runs next.
+    pub attempt: u32,
+    /// Not to be started before.
+    pub not_before: Timestamp,
+}

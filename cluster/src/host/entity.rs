@@ -1,0 +1,109 @@
+//! What an entity is: a pure core and the effects it asks for.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    decision::Decision,
+    effect::{EffectContext, EffectError, EffectResult},
+};
+use crate::{address::Address, clock::Timestamp, codec::Stored, feed::NewEvent};
+
+/// One kind of entity.
+///
+/// [`Entity::decide`] reads and may refuse; [`Entity::apply`] cannot fail; neither awaits, looks at a clock or
+/// draws a random number. The host does the rest. An instance holds configuration only and is shared by all
+/// entities of its kind on a node.
+#[async_trait]
+pub trait Entity: Send + Sync + 'static {
+    /// The kind in addresses and subjects.
+    const KIND: &'static str;
+    /// What it knows of itself. Kept small: history, outputs and children are records of their own.
+    type State: Stored + Default + Send + Sync + 'static;
+    /// What a caller asks.
+    type Command: Serialize + DeserializeOwned + Send + 'static;
+    /// What a caller is told.
+    type Reply: Serialize + DeserializeOwned + Send + 'static;
+    /// Why a caller is told no.
+    type Refusal: Serialize + DeserializeOwned + std::fmt::Debug + Send + 'static;
+    /// What other entities tell it.
+    type Message: Serialize + DeserializeOwned + Send + 'static;
+    /// What has happened to it.
+    type Fact: Serialize + DeserializeOwned + Send + 'static;
+    /// Work outside the store that it asks for.
+    type Effect: Serialize + DeserializeOwned + Send + 'static;
+    /// What that work came to.
+    type Outcome: Serialize + DeserializeOwned + Send + 'static;
+
+    /// What follows from an input. An `Err` answers a command with a refusal; for anything else it means that
+    /// the input cannot be applied, and makes it a dead letter.
+    fn decide(
+        &self,
+        state: &Self::State,
+        input: Input<Self>,
+        moment: &Moment<'_>,
+    ) -> Result<Decision<Self>, Self::Refusal>;
+
+    /// Changes the state as a fact says. Replay calls nothing else.
+    fn apply(state: &mut Self::State, fact: &Self::Fact);
+
+    /// The feed that the entity's facts go to; `None` before it is known.
+    fn feed(&self, state: &Self::State, address: &Address) -> Option<String>;
+
+    /// A fact as an event of the feed. `sequence` counts the facts of this entity from 1.
+    fn event(&self, fact: &Self::Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent;
+
+    /// Does the work. Dropped when the effect is cancelled, its deadline passes or the node stops.
+    async fn perform(
+        &self,
+        effect: Self::Effect,
+        context: EffectContext,
+    ) -> Result<Self::Outcome, EffectError> {
+        let _ = (effect, context);
+        Err(EffectError::fatal("this kind of entity has no effects"))
+    }
+
+    /// How long an entity of this kind may be idle before it leaves memory.
+    fn idle_max(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+}
+
+/// The circumstances of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment<'a> {
+    /// The entity.
+    pub address: &'a Address,
+    /// The time; never earlier than at the entity's last step.
+    pub now: Timestamp,
+    /// Randomness for this input, to make ids of.
+    pub seed: u64,
+}
+
+/// Something that an entity has to react to.
+#[derive(Debug)]
+pub enum Input<E: Entity + ?Sized> {
+    /// A caller waits for the answer.
+    Command(E::Command),
+    /// Another entity's step sent it.
+    Message {
+        /// Who sent it.
+        from: Address,
+        /// What it says.
+        message: E::Message,
+    },
+    /// A timer that this entity set is due.
+    Timer {
+        /// Its name.
+        name: String,
+    },
+    /// An effect has ended, one way or another.
+    Effect {
+        /// Its id.
+        id: String,
+        /// How.
+        result: EffectResult<E::Outcome>,
+    },
+}

@@ -1,0 +1,71 @@
+//! What this life of the node may write: its shards, and the fence that says whether it still may.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    address::ShardId,
+    placement::{Epoch, MemberId, read_view},
+    store::{CommitError, Store},
+};
+
+/// The node's knowledge of its own leases. Kept honest by [`Fence::refresh`] whenever a commit finds that the
+/// fence in the store has moved.
+#[derive(Debug)]
+pub(super) struct Fence {
+    pub me: MemberId,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The fence as it was when `owned` was last true; `None` once this life is over.
+    known: Option<u64>,
+    owned: BTreeMap<ShardId, Epoch>,
+}
+
+impl Fence {
+    pub fn new(me: MemberId, known: u64) -> Self {
+        Self { me, state: Mutex::new(State { known: Some(known), owned: BTreeMap::new() }) }
+    }
+
+    /// The value that the stored fence must have for a commit to be ours to make.
+    pub fn known(&self) -> Option<u64> {
+        self.state().known
+    }
+
+    pub fn owns(&self, shard: ShardId, epoch: Epoch) -> bool {
+        self.state().owned.get(&shard) == Some(&epoch)
+    }
+
+    pub fn add(&self, shard: ShardId, epoch: Epoch) {
+        self.state().owned.insert(shard, epoch);
+    }
+
+    pub fn remove(&self, shard: ShardId) {
+        self.state().owned.remove(&shard);
+    }
+
+    /// Learns, in one consistent read, what is still ours.
+    pub async fn refresh(&self, store: &Store) -> Result<(), CommitError> {
+        let tx = store.begin();
+        let known = crate::placement::read_fence(&tx, &self.me).await?;
+        let view = read_view(&tx).await?;
+        let mut state = self.state();
+        state.known = known;
+        state.owned.retain(|shard, epoch| {
+            known.is_some()
+                && view
+                    .leases
+                    .get(shard)
+                    .is_some_and(|lease| lease.owner.as_ref() == Some(&self.me) && lease.epoch == *epoch)
+        });
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

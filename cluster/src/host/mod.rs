@@ -1,0 +1,43 @@
+//! Hosting: entities as supervised actors, one fenced transaction per step.
+//!
+//! ```text
+//! client ─► shard actor ─► entity actor ─► committer ─► store
+//!              │  ▲             │  ▲           │
+//!        looks for work     effect actors   doorbells
+//! ```
+//!
+//! A step takes every input that waits (commands, inbox messages, timers, effect results), runs the pure core
+//! over them, and hands one list of writes to the node's committer, which packs the steps of many entities
+//! into one store transaction. Inputs are consumed in the transaction that applies them: that is exactly-once.
+//! Nothing is answered, started or announced before its transaction is durable.
+
+mod actor;
+mod bells;
+mod client;
+mod committer;
+mod config;
+mod core;
+mod decision;
+mod effect;
+mod effect_actor;
+mod entity;
+mod expire;
+mod fence;
+mod kind;
+mod look;
+mod node;
+mod record;
+mod shard;
+mod shared;
+mod wire;
+mod work;
+mod write;
+
+pub use client::{CallError, Called, Client};
+pub use config::HostConfig;
+pub use decision::Decision;
+pub use effect::{EffectContext, EffectError, EffectPolicy, EffectResult, Repeat};
+pub use entity::{Entity, Input, Moment};
+pub use kind::Kinds;
+pub use node::{Node, NodeStatus, StartError};
+pub use record::DeadLetter;

@@ -1,0 +1,472 @@
+//! A node: joins the cluster, keeps its lease alive, and starts and stops its shards as placement says.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures::future::join_all;
+use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    Client, Kinds,
+    bells::Bells,
+    committer::{GroupLimits, committer},
+    config::HostConfig,
+    fence::Fence,
+    shard::{AbortOnDrop, ShardActor, ShardMessage},
+    shared::{Routes, Shared},
+    wire::placement_subject,
+};
+use crate::{
+    address::ShardId,
+    bus::{Bus, Headers},
+    clock::Clock,
+    placement::{
+        Action, BeatError, ClaimError, Epoch, JoinError, Liveness, MemberId, View, beat, claim,
+        ensure_cluster, join, leave, plan, read_view, release,
+    },
+    store::{Attempt, CommitError, Store},
+};
+
+/// Why a node could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// It could not join.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// Its root actor did not start.
+    #[error("the node's root actor did not start: {reason}")]
+    Spawn {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A running node. Dropping it is like a crash: nothing is handed over.
+pub struct Node {
+    shared: Arc<Shared>,
+    actor: ActorRef<NodeMessage>,
+    _tasks: Vec<AbortOnDrop>,
+}
+
+/// What a node is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Who it is.
+    pub member: MemberId,
+    /// The shards it serves.
+    pub shards: BTreeMap<ShardId, Epoch>,
+    /// Entities in memory.
+    pub entities_live: usize,
+    /// Inputs that wait.
+    pub inputs_waiting: usize,
+    /// Whether another life has taken its name: it serves nothing any more.
+    pub superseded: bool,
+}
+
+#[derive(Debug)]
+enum NodeMessage {
+    Tick,
+    /// Another life has our name.
+    Superseded,
+    Drain(oneshot::Sender<()>),
+    Status(oneshot::Sender<NodeStatus>),
+}
+
+impl Node {
+    /// Joins the cluster and starts serving.
+    pub async fn start(
+        config: HostConfig,
+        store: Store,
+        bus: Bus,
+        clock: Arc<dyn Clock>,
+        kinds: Kinds,
+        seed: u64,
+    ) -> Result<Self, StartError> {
+        let cluster = ensure_cluster(&store, &config.cluster, config.shards, clock.now()).await?;
+        let joined = join(&store, &config.node, config.takeover, config.lease_ttl, clock.now()).await?;
+        tracing::info!(member = %joined.member, cluster = config.cluster, "joined");
+        let fence = Arc::new(Fence::new(joined.member, joined.fence));
+        let routes = Arc::new(Routes::default());
+        let (bells, ringing) = Bells::new(config.cluster.clone(), bus.clone(), routes.clone());
+        let limits = GroupLimits {
+            steps: config.group_steps_max,
+            bytes: config.group_bytes_max,
+            in_flight: config.groups_in_flight_max,
+        };
+        let (committer, committing) =
+            committer(store.clone(), fence.clone(), cluster.feed_epoch, limits, bells);
+        let shared = Arc::new(Shared::new(
+            config,
+            store,
+            bus,
+            clock,
+            kinds,
+            fence,
+            committer,
+            routes,
+            cluster.feed_epoch,
+            seed,
+        ));
+        let (actor, _) = Actor::spawn(None, NodeActor { shared: shared.clone() }, ())
+            .await
+            .map_err(|error| StartError::Spawn { reason: error.to_string() })?;
+        let tasks = vec![
+            tokio::spawn(ringing),
+            tokio::spawn(committing),
+            tokio::spawn(keep_beating(shared.clone(), actor.clone())),
+            tokio::spawn(keep_ticking(shared.clone(), actor.clone())),
+        ];
+        let tasks = tasks.into_iter().map(|task| AbortOnDrop(task.abort_handle())).collect();
+        Ok(Self { shared, actor, _tasks: tasks })
+    }
+
+    /// A client that reaches this node's entities without the bus.
+    pub fn client(&self) -> Client {
+        Client::local(self.shared.clone())
+    }
+
+    /// Who this is.
+    pub fn member(&self) -> &MemberId {
+        &self.shared.fence.me
+    }
+
+    /// The epoch that new feed events get.
+    pub fn feed_epoch(&self) -> u32 {
+        self.shared.feed_epoch
+    }
+
+    /// What it is doing; `None` when it has stopped.
+    pub async fn status(&self) -> Option<NodeStatus> {
+        let (answer, status) = oneshot::channel();
+        self.actor.cast(NodeMessage::Status(answer)).ok()?;
+        status.await.ok()
+    }
+
+    /// Hands every shard over and leaves the cluster.
+    pub async fn drain(self) {
+        let (done, drained) = oneshot::channel();
+        if self.actor.cast(NodeMessage::Drain(done)).is_ok() {
+            // A node whose actor died has nothing left to hand over.
+            let _ = drained.await;
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.actor.kill();
+    }
+}
+
+/// Shows signs of life, whatever else the node is busy with.
+async fn keep_beating(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
+    let (every, ttl) = (shared.config.heartbeat_every, shared.config.lease_ttl);
+    loop {
+        tokio::time::sleep(every).await;
+        let draining = shared.draining.load(std::sync::atomic::Ordering::Relaxed);
+        match tokio::time::timeout(ttl, beat(&shared.store, &shared.fence.me, draining)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error @ BeatError::Superseded { .. })) => {
+                tracing::error!(%error, "stopping");
+                let _ = actor.cast(NodeMessage::Superseded);
+                return;
+            }
+            Ok(Err(BeatError::Store(error))) => tracing::warn!(%error, "heartbeat failed"),
+            Err(_) => tracing::warn!("heartbeat timed out"),
+        }
+    }
+}
+
+/// Has the node compare plan and facts: regularly, and when another member says that something changed.
+async fn keep_ticking(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
+    let subject = placement_subject(&shared.config.cluster);
+    let mut bell = None;
+    loop {
+        if actor.cast(NodeMessage::Tick).is_err() {
+            return;
+        }
+        if bell.is_none() {
+            bell = shared.bus.subscribe(&subject).await.ok();
+        }
+        let wait = tokio::time::sleep(shared.config.heartbeat_every);
+        match &mut bell {
+            None => wait.await,
+            Some(subscription) => tokio::select! {
+                biased;
+                rung = subscription.next() => {
+                    if rung.is_none() {
+                        bell = None;
+                    }
+                }
+                () = wait => {}
+            },
+        }
+    }
+}
+
+struct NodeActor {
+    shared: Arc<Shared>,
+}
+
+struct NodeState {
+    liveness: Liveness,
+    running: BTreeMap<ShardId, (Epoch, ActorRef<ShardMessage>)>,
+    superseded: bool,
+    draining: Option<oneshot::Sender<()>>,
+}
+
+impl Actor for NodeActor {
+    type Msg = NodeMessage;
+    type State = NodeState;
+    type Arguments = ();
+
+    async fn pre_start(&self, _: ActorRef<NodeMessage>, (): ()) -> Result<NodeState, ActorProcessingErr> {
+        Ok(NodeState {
+            liveness: Liveness::default(),
+            running: BTreeMap::new(),
+            superseded: false,
+            draining: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<NodeMessage>,
+        message: NodeMessage,
+        node: &mut NodeState,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            NodeMessage::Tick if node.superseded => {}
+            NodeMessage::Tick => {
+                let patience = self.shared.config.lease_ttl;
+                match tokio::time::timeout(patience, self.tick(&myself, node)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::warn!(%error, "cannot compare plan and facts"),
+                    Err(_) => tracing::warn!("comparing plan and facts took too long"),
+                }
+                self.finish_drain(&myself, node).await;
+            }
+            NodeMessage::Superseded => {
+                node.superseded = true;
+                for shard in node.running.keys().copied().collect::<Vec<_>>() {
+                    self.stop_lost(node, shard);
+                }
+            }
+            NodeMessage::Drain(done) => {
+                self.shared.draining.store(true, std::sync::atomic::Ordering::Relaxed);
+                node.draining = Some(done);
+                // At once, so that the others see it with their next look.
+                if let Err(error) = beat(&self.shared.store, &self.shared.fence.me, true).await {
+                    tracing::warn!(%error, "cannot announce the drain yet");
+                }
+                self.announce().await;
+                myself.cast(NodeMessage::Tick)?;
+            }
+            NodeMessage::Status(answer) => {
+                let _ = answer.send(NodeStatus {
+                    member: self.shared.fence.me.clone(),
+                    shards: node.running.iter().map(|(shard, (epoch, _))| (*shard, *epoch)).collect(),
+                    entities_live: self.shared.entities_live.load(std::sync::atomic::Ordering::Relaxed),
+                    inputs_waiting: self.shared.inputs_waiting(),
+                    superseded: node.superseded,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<NodeMessage>,
+        event: SupervisionEvent,
+        node: &mut NodeState,
+    ) -> Result<(), ActorProcessingErr> {
+        if let SupervisionEvent::ActorFailed(cell, error) = event {
+            let died = node.running.iter().find(|(_, (_, actor))| actor.get_id() == cell.get_id());
+            if let Some(shard) = died.map(|(shard, _)| *shard) {
+                metrics::counter!("cadre_host_shard_crashes_total").increment(1);
+                tracing::error!(%shard, %error, "shard supervisor crashed, its lease is given back");
+                self.shared.routes.set(shard, None);
+                node.running.remove(&shard);
+                self.give_back(vec![shard]).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NodeActor {
+    /// So many shards are handed over at a time: each waits only for the few drained with it.
+    const RELEASES_AT_ONCE: usize = 16;
+
+    async fn tick(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) -> Result<(), CommitError> {
+        let shared = &self.shared;
+        let view = read_view(&shared.store.begin()).await?;
+        let (now, ttl) = (Instant::now(), shared.config.lease_ttl);
+        let members = view.members.iter().map(|(name, record)| (name.as_str(), record));
+        node.liveness.observe(members, now, ttl);
+        self.follow_leases(myself, node, &view).await;
+        let actions = plan(&view, &shared.fence.me, &node.liveness, shared.config.shards, now, ttl);
+        let (claims, releases): (Vec<_>, Vec<_>) =
+            actions.into_iter().partition(|action| matches!(action, Action::Claim { .. }));
+        if !claims.is_empty() && node.draining.is_none() {
+            match claim(&shared.store, &shared.fence.me, &claims, &view).await {
+                Ok(taken) => {
+                    metrics::counter!("cadre_placement_claims_total").increment(taken.len() as u64);
+                    for lease in taken {
+                        self.start_shard(myself, node, lease.shard, lease.epoch).await;
+                    }
+                }
+                Err(ClaimError::Changed { shard }) => tracing::debug!(%shard, "somebody was faster"),
+                Err(ClaimError::Store(error)) => tracing::debug!(%error, "claim did not commit"),
+            }
+        }
+        let shards: Vec<_> = releases
+            .into_iter()
+            .filter_map(|action| match action {
+                Action::Release { shard } => Some(shard),
+                Action::Claim { .. } => None,
+            })
+            .collect();
+        if let Some(some) = shards.chunks(Self::RELEASES_AT_ONCE).next() {
+            self.hand_over(node, some.to_vec()).await;
+            // The rest follows at once.
+            let _ = myself.cast(NodeMessage::Tick);
+        }
+        metrics::gauge!("cadre_placement_shards_owned").set(node.running.len() as f64);
+        Ok(())
+    }
+
+    /// Starts what the store says is ours, stops what it says is not.
+    async fn follow_leases(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState, view: &View) {
+        let me = &self.shared.fence.me;
+        let mine: BTreeMap<ShardId, Epoch> = view
+            .leases
+            .values()
+            .filter(|lease| lease.owner.as_ref() == Some(me))
+            .map(|lease| (lease.shard, lease.epoch))
+            .collect();
+        let lost: Vec<_> = node
+            .running
+            .iter()
+            .filter(|(shard, (epoch, _))| mine.get(shard) != Some(epoch))
+            .map(|(shard, _)| *shard)
+            .collect();
+        for shard in lost {
+            tracing::warn!(%shard, "lost");
+            metrics::counter!("cadre_placement_losses_total").increment(1);
+            self.stop_lost(node, shard);
+        }
+        for (shard, epoch) in mine {
+            if !node.running.contains_key(&shard) {
+                self.start_shard(myself, node, shard, epoch).await;
+            }
+        }
+    }
+
+    async fn start_shard(
+        &self,
+        myself: &ActorRef<NodeMessage>,
+        node: &mut NodeState,
+        shard: ShardId,
+        epoch: Epoch,
+    ) {
+        self.shared.fence.add(shard, epoch);
+        let actor = ShardActor { shard, epoch, shared: self.shared.clone() };
+        match Actor::spawn_linked(None, actor, (), myself.get_cell()).await {
+            Ok((actor, _)) => {
+                self.shared.routes.set(shard, Some(actor.clone()));
+                node.running.insert(shard, (epoch, actor));
+            }
+            Err(error) => {
+                tracing::error!(%shard, %error, "shard supervisor did not start");
+                self.shared.fence.remove(shard);
+            }
+        }
+    }
+
+    /// Somebody else has it: nothing to save.
+    fn stop_lost(&self, node: &mut NodeState, shard: ShardId) {
+        self.shared.routes.set(shard, None);
+        self.shared.fence.remove(shard);
+        if let Some((_, actor)) = node.running.remove(&shard) {
+            actor.kill();
+        }
+    }
+
+    /// Drains shards and gives them up.
+    async fn hand_over(&self, node: &mut NodeState, shards: Vec<ShardId>) {
+        let started = Instant::now();
+        let drained = shards.iter().filter_map(|shard| {
+            self.shared.routes.set(*shard, None);
+            let (_, actor) = node.running.remove(shard)?;
+            let (done, drained) = oneshot::channel();
+            actor.cast(ShardMessage::Drain(done)).ok()?;
+            Some(async move {
+                let patience = self.shared.config.lease_ttl / 4;
+                if tokio::time::timeout(patience, drained).await.is_err() {
+                    actor.kill();
+                }
+            })
+        });
+        join_all(drained.collect::<Vec<_>>()).await;
+        metrics::counter!("cadre_placement_releases_total").increment(shards.len() as u64);
+        self.give_back(shards).await;
+        metrics::histogram!("cadre_placement_handover_seconds").record(started.elapsed());
+    }
+
+    /// Gives up shards that nobody here works on any more.
+    async fn give_back(&self, shards: Vec<ShardId>) {
+        for shard in &shards {
+            self.shared.fence.remove(*shard);
+        }
+        // Nothing that was begun for these shards may still be on its way when somebody else starts.
+        self.shared.committer.barrier().await;
+        let mut attempt = Attempt::idempotent();
+        while let Err(error) = release(&self.shared.store, &self.shared.fence.me, &shards).await {
+            if let Err(error) = attempt.again(error).await {
+                // The lease still says that they are ours: the next tick starts them again, and tries again.
+                tracing::warn!(%error, "cannot give shards back yet");
+                return;
+            }
+        }
+        self.announce().await;
+    }
+
+    async fn announce(&self) {
+        let subject = placement_subject(&self.shared.config.cluster);
+        // A lost doorbell costs the others one heartbeat.
+        let _ = self.shared.bus.publish(&subject, Headers::default(), Default::default()).await;
+    }
+
+    /// Leaves once there is nothing left to hand over, or nobody to hand it to.
+    async fn finish_drain(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) {
+        if node.draining.is_none() {
+            return;
+        }
+        if !node.running.is_empty() {
+            let alone = match read_view(&self.shared.store.begin()).await {
+                Ok(view) => !view.members.iter().any(|(name, record)| {
+                    let ttl = self.shared.config.lease_ttl;
+                    *name != self.shared.fence.me.name
+                        && !record.draining
+                        && node.liveness.is_alive(name, record.incarnation, Instant::now(), ttl)
+                }),
+                Err(_) => false,
+            };
+            if !alone {
+                return;
+            }
+            self.hand_over(node, node.running.keys().copied().collect()).await;
+        }
+        if let Err(error) = leave(&self.shared.store, &self.shared.fence.me).await {
+            tracing::warn!(%error, "cannot leave properly, the lease will expire");
+        }
+        self.announce().await;
+        tracing::info!(member = %self.shared.fence.me, "left");
+        if let Some(done) = node.draining.take() {
+            let _ = done.send(());
+        }
+        myself.stop(None);
+    }
+}

@@ -1,0 +1,124 @@
+//! The stored form of an entity.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::effect::PendingEffect;
+use crate::{
+    clock::Timestamp,
+    codec::{self, DecodeError, Stored},
+    feed::Cursor,
+    store::Stamp,
+};
+
+/// All that the host keeps of an entity between steps. Written whole by every step that changes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// How many facts there are.
+    pub sequence: u64,
+    /// When the last step was: time never goes back for an entity, whatever the clocks of its owners do.
+    pub at: Timestamp,
+    /// The timers that are set, by name.
+    pub timers: BTreeMap<String, Timestamp>,
+    /// The effects that have not ended, by id.
+    pub effects: BTreeMap<String, PendingEffect>,
+    /// The entity's own state, encoded with its own version.
+    pub state: Bytes,
+}
+
+impl Stored for Record {
+    const NAME: &'static str = "entity record";
+    const VERSION: u8 = 1;
+}
+
+/// The answer recorded under an idempotency key, stored under [`crate::keys::idempotency`] until it expires.
+///
+/// The stamp of the commit that records it becomes part of the value: one byte of version, ten of stamp, two of
+/// position, four of feed epoch (zero when the command caused no event), then MessagePack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerRecord {
+    /// A hash of the command, so that the same key with another command is noticed.
+    pub fingerprint: u128,
+    /// Whether `body` is a refusal.
+    pub refused: bool,
+    pub body: Bytes,
+    pub expires: Timestamp,
+    /// The position of the last event that the command caused.
+    pub cursor: Option<Cursor>,
+}
+
+impl AnswerRecord {
+    const VERSION: u8 = 1;
+    const HEAD: usize = 1 + Stamp::LEN + 2 + 4;
+
+    /// The value, and where its stamp goes. `position` is that of the command's last event, counted from the
+    /// first of its step.
+    pub fn encode_stamped(&self, feed_epoch: u32, position: Option<u16>) -> (Vec<u8>, usize) {
+        let mut value = Vec::with_capacity(Self::HEAD + self.body.len() + 48);
+        value.push(Self::VERSION);
+        value.extend_from_slice(&[0; Stamp::LEN]);
+        value.extend_from_slice(&position.unwrap_or(0).to_be_bytes());
+        value.extend_from_slice(&position.map_or(0, |_| feed_epoch).to_be_bytes());
+        value.extend_from_slice(&codec::pack(&(self.fingerprint, self.refused, &self.body, self.expires)));
+        (value, 1)
+    }
+
+    pub fn decode(value: &[u8]) -> Result<Self, DecodeError> {
+        const NAME: &str = "recorded answer";
+        let malformed = || DecodeError::Malformed { name: NAME, reason: "it is too short".into() };
+        let (head, body) = value.split_at_checked(Self::HEAD).ok_or_else(malformed)?;
+        if head[0] != Self::VERSION {
+            return Err(DecodeError::Version { name: NAME, found: head[0], known: Self::VERSION });
+        }
+        let mut stamp = [0; Stamp::LEN];
+        stamp.copy_from_slice(&head[1..=Stamp::LEN]);
+        let position = u16::from_be_bytes([head[11], head[12]]);
+        let epoch = u32::from_be_bytes([head[13], head[14], head[15], head[16]]);
+        let (fingerprint, refused, body, expires) = codec::unpack(NAME, body)?;
+        let cursor = (epoch != 0).then(|| Cursor::new(epoch, Stamp::from(stamp), position));
+        Ok(Self { fingerprint, refused, body, expires, cursor })
+    }
+}
+
+/// The idempotency keys of one step, stored under [`crate::keys::expiry`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ExpiryRecord {
+    pub keys: Vec<String>,
+}
+
+impl Stored for ExpiryRecord {
+    const NAME: &'static str = "expiry list";
+    const VERSION: u8 = 1;
+}
+
+/// A message in an inbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct MessageRecord {
+    pub from: crate::address::Address,
+    pub body: Bytes,
+}
+
+impl Stored for MessageRecord {
+    const NAME: &'static str = "inbox message";
+    const VERSION: u8 = 1;
+}
+
+/// An input that could not be applied, kept for people to look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// `command`, `message`, `timer` or `effect`.
+    pub input: String,
+    /// What it said, as far as it can be kept.
+    pub body: Bytes,
+    /// Why it could not be applied.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl Stored for DeadLetter {
+    const NAME: &'static str = "dead letter";
+    const VERSION: u8 = 1;
+}

@@ -1,0 +1,437 @@
+//! The supervisor of one shard: activates its entities, routes to them, and looks for work that nobody announced.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures::FutureExt;
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::{sync::oneshot, task::AbortHandle, time::Instant};
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+use super::{
+    actor::EntityArgs,
+    expire::expire,
+    look::{Found, listen, look},
+    shared::{Admission, Shared},
+    wire::{Request, Response},
+    work::{EntityMessage, ReplyPort, Work},
+};
+use crate::{
+    address::{Address, ShardId},
+    clock::Timestamp,
+    placement::Epoch,
+    sabotage::{Sabotage, is_on},
+};
+
+/// What a shard is told.
+#[derive(Debug)]
+pub(super) enum ShardMessage {
+    Command {
+        address: Address,
+        request: Request,
+        reply: ReplyPort,
+        admission: Admission,
+    },
+    /// These inboxes may hold something; none named: any may.
+    Bells(Vec<Address>),
+    /// A timer was set that is due then.
+    TimerSet(Timestamp),
+    /// It is time to look for work.
+    Look,
+    Found(Found),
+    Sweep,
+    /// An entity has nothing to do, having received so many inputs.
+    Rested {
+        address: Address,
+        received: u64,
+    },
+    /// Take no more commands; answered when the entities are gone.
+    Drain(oneshot::Sender<()>),
+}
+
+/// The configuration of a shard's actor.
+pub(super) struct ShardActor {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub shared: Arc<Shared>,
+}
+
+/// The actor's state.
+pub(super) struct Shard {
+    entities: HashMap<Address, Entry, Xxh3DefaultBuilder>,
+    by_actor: HashMap<ActorId, Address, Xxh3DefaultBuilder>,
+    crashes: HashMap<Address, Crash, Xxh3DefaultBuilder>,
+    /// Background work of this shard; ends with it.
+    tasks: Vec<AbortOnDrop>,
+    looking: Option<AbortOnDrop>,
+    expiring: Option<AbortOnDrop>,
+    /// Whether somebody asked for a look while one was under way.
+    look_again: bool,
+    /// When the next look is due, and the task that waits for it.
+    next_look: Option<(Instant, AbortOnDrop)>,
+    /// Whether marks left by a former owner were looked at.
+    recovered: bool,
+    draining: Option<oneshot::Sender<()>>,
+}
+
+struct Entry {
+    actor: ActorRef<EntityMessage>,
+    sent: u64,
+    touched: Instant,
+    waiting: Arc<std::sync::atomic::AtomicU32>,
+}
+
+struct Crash {
+    count: u32,
+    until: Instant,
+}
+
+/// Ends a task when it is dropped.
+pub(super) struct AbortOnDrop(pub AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Actor for ShardActor {
+    type Msg = ShardMessage;
+    type State = Shard;
+    type Arguments = ();
+
+    async fn pre_start(&self, myself: ActorRef<ShardMessage>, (): ()) -> Result<Shard, ActorProcessingErr> {
+        let listening = tokio::spawn(listen(self.shared.clone(), self.shard, myself.clone()));
+        let sweep_every = self.shared.config.sweep_every;
+        let sweeper = myself.clone();
+        let sweeping = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(sweep_every).await;
+                if sweeper.cast(ShardMessage::Sweep).is_err() {
+                    return;
+                }
+            }
+        });
+        myself.cast(ShardMessage::Look)?;
+        Ok(Shard {
+            entities: HashMap::default(),
+            by_actor: HashMap::default(),
+            crashes: HashMap::default(),
+            tasks: vec![AbortOnDrop(listening.abort_handle()), AbortOnDrop(sweeping.abort_handle())],
+            looking: None,
+            expiring: None,
+            look_again: false,
+            next_look: None,
+            recovered: false,
+            draining: None,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<ShardMessage>,
+        message: ShardMessage,
+        shard: &mut Shard,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            ShardMessage::Command { address, request, reply, admission } => {
+                self.command(&myself, shard, address, request, reply, admission).await;
+            }
+            ShardMessage::Bells(inboxes) if inboxes.is_empty() => self.look(&myself, shard),
+            ShardMessage::Bells(inboxes) => {
+                for address in inboxes {
+                    self.deliver(&myself, shard, &address, EntityMessage::Bell).await;
+                }
+            }
+            ShardMessage::TimerSet(due) => {
+                let wait = self.shared.now().until(due);
+                self.look_in(&myself, shard, wait);
+            }
+            ShardMessage::Look => self.look(&myself, shard),
+            ShardMessage::Found(found) => self.found(&myself, shard, found).await,
+            ShardMessage::Sweep => {
+                self.sweep(shard);
+                if shard.draining.is_none() {
+                    let expiring = tokio::spawn(expire(self.shared.clone(), self.shard, self.epoch));
+                    shard.expiring = Some(AbortOnDrop(expiring.abort_handle()));
+                }
+            }
+            ShardMessage::Rested { address, received } => shard.rested(&address, received),
+            ShardMessage::Drain(drained) => {
+                shard.draining = Some(drained);
+                shard.tasks.clear();
+                shard.looking = None;
+                shard.expiring = None;
+                shard.next_look = None;
+                for entry in shard.entities.values() {
+                    // One that is gone reports so by itself.
+                    let _ = entry.actor.cast(EntityMessage::Drain);
+                }
+                shard.finish_drain(&myself);
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<ShardMessage>,
+        event: SupervisionEvent,
+        shard: &mut Shard,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorTerminated(cell, _, _) => {
+                shard.gone(&cell);
+            }
+            SupervisionEvent::ActorFailed(cell, error) => {
+                if let Some(address) = shard.gone(&cell) {
+                    metrics::counter!("cadre_host_entity_crashes_total").increment(1);
+                    tracing::error!(%address, %error, "entity actor crashed, it is rebuilt from the store");
+                    self.back_off(&myself, shard, address);
+                }
+            }
+            SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        shard.finish_drain(&myself);
+        Ok(())
+    }
+}
+
+impl ShardActor {
+    async fn command(
+        &self,
+        myself: &ActorRef<ShardMessage>,
+        shard: &mut Shard,
+        address: Address,
+        request: Request,
+        reply: ReplyPort,
+        admission: Admission,
+    ) {
+        if shard.draining.is_some() {
+            let _ = reply.send(Response::Moving);
+            return;
+        }
+        if self.shared.kinds.get(address.kind()).is_none() {
+            let _ = reply.send(Response::UnknownKind);
+            return;
+        }
+        let limit = self.shared.config.inputs_per_entity_max;
+        let Some(entry) = self.entry(myself, shard, &address).await else {
+            let _ = reply.send(Response::Busy);
+            return;
+        };
+        let waiting = entry.waiting.fetch_add(1, Ordering::Relaxed);
+        let admission = admission.also(entry.waiting.clone());
+        if waiting >= limit && !is_on(Sabotage::AdmissionOff) {
+            let _ = reply.send(Response::Busy);
+            return;
+        }
+        entry.sent += 1;
+        entry.touched = Instant::now();
+        let work = Work::Command { request, reply: Some(reply), _admission: admission };
+        // An actor that died meanwhile drops the reply, and the caller asks again.
+        let _ = entry.actor.cast(EntityMessage::Work(work));
+    }
+
+    async fn deliver(
+        &self,
+        myself: &ActorRef<ShardMessage>,
+        shard: &mut Shard,
+        address: &Address,
+        message: EntityMessage,
+    ) {
+        if shard.draining.is_some() {
+            return;
+        }
+        // Past a limit or during a backoff, the next look tries again: what is announced here is in the store.
+        if let Some(entry) = self.entry(myself, shard, address).await {
+            entry.sent += 1;
+            entry.touched = Instant::now();
+            let _ = entry.actor.cast(message);
+        }
+    }
+
+    /// The live entity, activated if need be. `None` when there is no room or it crashed a moment ago.
+    async fn entry<'a>(
+        &self,
+        myself: &ActorRef<ShardMessage>,
+        shard: &'a mut Shard,
+        address: &Address,
+    ) -> Option<&'a mut Entry> {
+        if !shard.entities.contains_key(address) {
+            let entry = self.activate(myself, shard, address).await?;
+            shard.by_actor.insert(entry.actor.get_id(), address.clone());
+            shard.entities.insert(address.clone(), entry);
+        }
+        shard.entities.get_mut(address)
+    }
+
+    async fn activate(
+        &self,
+        myself: &ActorRef<ShardMessage>,
+        shard: &mut Shard,
+        address: &Address,
+    ) -> Option<Entry> {
+        let kind = self.shared.kinds.get(address.kind())?;
+        if shard.crashes.get(address).is_some_and(|crash| crash.until > Instant::now()) {
+            return None;
+        }
+        let live = self.shared.entities_live.fetch_add(1, Ordering::Relaxed);
+        if live >= self.shared.config.entities_live_max {
+            self.shared.entities_live.fetch_sub(1, Ordering::Relaxed);
+            metrics::counter!("cadre_host_activations_refused_total").increment(1);
+            self.sweep(shard);
+            return None;
+        }
+        let args = EntityArgs {
+            address: address.clone(),
+            shard: self.shard,
+            epoch: self.epoch,
+            shared: self.shared.clone(),
+            supervisor: myself.clone(),
+        };
+        metrics::counter!("cadre_host_activations_total").increment(1);
+        match kind.spawn(args, myself.get_cell()).await {
+            Ok(actor) => Some(Entry { actor, sent: 0, touched: Instant::now(), waiting: Arc::default() }),
+            Err(error) => {
+                tracing::error!(%address, %error, "entity actor did not start");
+                None
+            }
+        }
+    }
+
+    /// Looks for work in the background, once at a time.
+    fn look(&self, myself: &ActorRef<ShardMessage>, shard: &mut Shard) {
+        if shard.draining.is_some() {
+            return;
+        }
+        if shard.looking.is_some() {
+            shard.look_again = true;
+            return;
+        }
+        shard.next_look = None;
+        let (shared, id, recover) = (self.shared.clone(), self.shard, !shard.recovered);
+        let myself = myself.clone();
+        let looking = tokio::spawn(async move {
+            let found = look(&shared, id, recover).await;
+            // A shard that is gone needs nothing.
+            let _ = myself.cast(ShardMessage::Found(found));
+        });
+        shard.looking = Some(AbortOnDrop(looking.abort_handle()));
+    }
+
+    async fn found(&self, myself: &ActorRef<ShardMessage>, shard: &mut Shard, found: Found) {
+        shard.looking = None;
+        shard.recovered |= found.recovered;
+        for address in &found.inboxes {
+            self.deliver(myself, shard, address, EntityMessage::Bell).await;
+        }
+        for (due, address, name) in found.timers {
+            let timer = EntityMessage::Work(Work::Timer { name, due });
+            self.deliver(myself, shard, &address, timer).await;
+        }
+        if is_on(Sabotage::NoPeriodicLook) && !found.more {
+            if let Some(due) = found.next_timer {
+                self.look_in(myself, shard, self.shared.now().until(due));
+            }
+            return;
+        }
+        let mut wait = self.shared.config.look_every;
+        if let Some(due) = found.next_timer {
+            wait = wait.min(self.shared.now().until(due));
+        }
+        if found.more || std::mem::take(&mut shard.look_again) {
+            // What was just announced has a moment to be consumed before it would be found again.
+            wait = wait.min(Duration::from_millis(10));
+        }
+        self.look_in(myself, shard, wait);
+    }
+
+    /// Makes sure that there is a look no later than in `wait`.
+    fn look_in(&self, myself: &ActorRef<ShardMessage>, shard: &mut Shard, wait: Duration) {
+        let at = Instant::now() + wait;
+        if shard.draining.is_some() || shard.next_look.as_ref().is_some_and(|(next, _)| *next <= at) {
+            return;
+        }
+        let myself = myself.clone();
+        let waiting = tokio::spawn(async move {
+            tokio::time::sleep_until(at).await;
+            let _ = myself.cast(ShardMessage::Look);
+        });
+        shard.next_look = Some((at, AbortOnDrop(waiting.abort_handle())));
+    }
+
+    /// Asks entities that were not used for a while whether they can leave.
+    fn sweep(&self, shard: &mut Shard) {
+        let now = Instant::now();
+        let crowded = self.shared.entities_live.load(Ordering::Relaxed) * 10
+            >= self.shared.config.entities_live_max * 9;
+        for (address, entry) in &shard.entities {
+            let idle_max =
+                self.shared.kinds.get(address.kind()).map_or(Duration::ZERO, |kind| kind.idle_max());
+            if crowded || now.duration_since(entry.touched) >= idle_max {
+                let _ = entry.actor.cast(EntityMessage::Rest);
+            }
+        }
+        shard.crashes.retain(|_, crash| now < crash.until + self.shared.config.crash_backoff_max);
+    }
+
+    fn back_off(&self, myself: &ActorRef<ShardMessage>, shard: &mut Shard, address: Address) {
+        let crash = shard.crashes.entry(address).or_insert(Crash { count: 0, until: Instant::now() });
+        let factor = 2u32.saturating_pow(crash.count.min(16));
+        let pause = (self.shared.config.crash_backoff * factor).min(self.shared.config.crash_backoff_max);
+        crash.count += 1;
+        crash.until = Instant::now() + pause;
+        // Its marks are looked at again, so that pending effects are not forgotten.
+        shard.recovered = false;
+        self.look_in(myself, shard, pause);
+    }
+}
+
+impl Shard {
+    fn rested(&mut self, address: &Address, received: u64) {
+        if let Some(entry) = self.entities.get(address)
+            && entry.sent == received
+        {
+            metrics::counter!("cadre_host_passivations_total").increment(1);
+            entry.actor.stop(None);
+            self.by_actor.remove(&entry.actor.get_id());
+            self.entities.remove(address);
+        }
+    }
+
+    fn gone(&mut self, cell: &ActorCell) -> Option<Address> {
+        let address = self.by_actor.remove(&cell.get_id())?;
+        self.entities.remove(&address);
+        Some(address)
+    }
+
+    fn finish_drain(&mut self, myself: &ActorRef<ShardMessage>) {
+        if self.entities.is_empty()
+            && let Some(drained) = self.draining.take()
+        {
+            let _ = drained.send(());
+            myself.stop(None);
+        }
+    }
+}
+
+/// A command for an entity of this node, as it comes from a caller.
+pub(super) async fn ask(
+    shared: &Shared,
+    shard: &ActorRef<ShardMessage>,
+    address: Address,
+    request: Request,
+) -> Response {
+    let Some(admission) = shared.admit() else { return Response::Busy };
+    let (reply, answer) = oneshot::channel();
+    let command = ShardMessage::Command { address, request, reply, admission };
+    if shard.cast(command).is_err() {
+        return Response::Moving;
+    }
+    // A reply port that was dropped says nothing about what happened before.
+    answer.map(|answer| answer.unwrap_or(Response::OutcomeUnknown)).await
+}

@@ -1,0 +1,116 @@
+//! What waits for an entity.
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::{
+    effect::EffectError,
+    shared::Admission,
+    wire::{Request, Response},
+    write::Placed,
+};
+use crate::{clock::Timestamp, store::CommitError};
+
+/// The way back to a caller.
+pub(super) type ReplyPort = oneshot::Sender<Response>;
+
+/// An input in the form it is kept in until the step that applies it has committed.
+#[derive(Debug)]
+pub(super) enum Work {
+    Command {
+        request: Request,
+        reply: Option<ReplyPort>,
+        /// Held until the command is answered.
+        _admission: Admission,
+    },
+    /// A message, with its key in the inbox.
+    Message {
+        key: Bytes,
+        record: Bytes,
+    },
+    Timer {
+        name: String,
+        due: Timestamp,
+    },
+    /// The result of an attempt at an effect.
+    Effect {
+        id: String,
+        attempt: u32,
+        result: Result<Bytes, EffectError>,
+    },
+    /// An effect of a former owner that must not be repeated.
+    Lost {
+        id: String,
+    },
+    /// An input that broke the core: to be consumed and put aside, nothing else.
+    Aside {
+        work: Box<Work>,
+        reason: String,
+    },
+}
+
+impl Work {
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Command { .. } => "command",
+            Self::Message { .. } => "message",
+            Self::Timer { .. } => "timer",
+            Self::Effect { .. } | Self::Lost { .. } => "effect",
+            Self::Aside { work, .. } => work.label(),
+        }
+    }
+
+    /// What a dead letter keeps of it.
+    pub(super) fn body(&self) -> Bytes {
+        match self {
+            Self::Command { request, .. } => request.body.clone(),
+            Self::Message { record, .. } => record.clone(),
+            Self::Timer { name, .. } => Bytes::copy_from_slice(name.as_bytes()),
+            Self::Effect { id, .. } | Self::Lost { id } => Bytes::copy_from_slice(id.as_bytes()),
+            Self::Aside { work, .. } => work.body(),
+        }
+    }
+
+    /// Answers the caller, if there is one and it was not answered yet.
+    pub(super) fn answer(&mut self, response: Response) {
+        match self {
+            Self::Command { reply, .. } => {
+                if let Some(reply) = reply.take() {
+                    // A caller that is gone will ask again with the same key.
+                    let _ = reply.send(response);
+                }
+            }
+            Self::Aside { work, .. } => work.answer(response),
+            Self::Message { .. } | Self::Timer { .. } | Self::Effect { .. } | Self::Lost { .. } => {}
+        }
+    }
+}
+
+/// What an entity actor is told.
+#[derive(Debug)]
+pub(super) enum EntityMessage {
+    Work(Work),
+    /// There may be something in the inbox.
+    Bell,
+    /// A pause is over: start this attempt.
+    StartEffect {
+        id: String,
+        attempt: u32,
+    },
+    StepDone(Result<Placed, StepError>),
+    /// Say so if there is nothing to do.
+    Rest,
+    /// Take nothing more, finish what is on its way, and stop.
+    Drain,
+}
+
+/// Why a step did not commit.
+#[derive(Debug, Clone)]
+pub(super) enum StepError {
+    /// The shard has another owner.
+    Fenced,
+    /// The step alone is more than a transaction can hold, or the store refuses it for what it is.
+    Refused(CommitError),
+    /// The store failed for good; nobody knows whether it committed.
+    Failed,
+}

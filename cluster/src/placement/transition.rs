@@ -1,0 +1,349 @@
+//! The transactions of placement. Each may be run again: it looks before it writes.
+
+use std::time::Duration;
+
+use super::{ClusterRecord, Epoch, LeaseRecord, MemberId, MemberRecord, View, plan::Action};
+use crate::{
+    address::ShardId,
+    clock::Timestamp,
+    codec::{self, DecodeError},
+    keys,
+    store::{Attempt, CommitError, KeyRange, RangeRead, ReadError, Store, Transaction},
+};
+
+/// Why a node could not join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Another node with this name is alive.
+    #[error("a node named {name} is alive in this cluster; give this one another name")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// The cluster was created with another number of shards.
+    #[error(
+        "the stored cluster {cluster} has {stored} shards, the configuration says {configured}; set it to {stored}"
+    )]
+    ShardCount {
+        /// The cluster.
+        cluster: String,
+        /// What is stored.
+        stored: u16,
+        /// What was asked for.
+        configured: u16,
+    },
+    /// The store belongs to another cluster.
+    #[error("the store holds the cluster {stored}, the configuration says {configured}")]
+    ClusterName {
+        /// What is stored.
+        stored: String,
+        /// What was asked for.
+        configured: String,
+    },
+    /// Something stored is not readable by this binary.
+    #[error("cannot read the stored cluster")]
+    Decode(#[from] DecodeError),
+    /// The store did not answer.
+    #[error("cannot join through the store")]
+    Store(#[from] CommitError),
+}
+
+impl From<ReadError> for JoinError {
+    fn from(error: ReadError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Creates the cluster record, or checks that the stored one is the same cluster.
+pub async fn ensure_cluster(
+    store: &Store,
+    name: &str,
+    shards: u16,
+    now: Timestamp,
+) -> Result<ClusterRecord, JoinError> {
+    let mut attempt = Attempt::idempotent();
+    let record = loop {
+        match try_ensure_cluster(store, name, shards, now).await {
+            Ok(record) => break record,
+            Err(JoinError::Store(error)) => attempt.again(error).await?,
+            Err(error) => return Err(error),
+        }
+    };
+    if record.name != name {
+        return Err(JoinError::ClusterName { stored: record.name, configured: name.into() });
+    }
+    if record.shards != shards {
+        return Err(JoinError::ShardCount {
+            cluster: name.into(),
+            stored: record.shards,
+            configured: shards,
+        });
+    }
+    Ok(record)
+}
+
+async fn try_ensure_cluster(
+    store: &Store,
+    name: &str,
+    shards: u16,
+    now: Timestamp,
+) -> Result<ClusterRecord, JoinError> {
+    let mut tx = store.begin();
+    if let Some(bytes) = tx.get(&keys::cluster()).await? {
+        return Ok(codec::decode(&bytes)?);
+    }
+    let record = ClusterRecord { name: name.into(), shards, feed_epoch: 1, created: now };
+    tx.set(keys::cluster(), codec::encode(&record));
+    tx.commit().await?;
+    Ok(record)
+}
+
+/// What to do about a record that a former life left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takeover {
+    /// Watch for a lease time whether it still beats.
+    AfterWatching,
+    /// Nobody else can be running on this store: replace it at once.
+    AtOnce,
+}
+
+/// The result of joining.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// Who we are.
+    pub member: MemberId,
+    /// The fence as we left it.
+    pub fence: u64,
+}
+
+/// Joins under a name, as a new life of it.
+pub async fn join(
+    store: &Store,
+    name: &str,
+    takeover: Takeover,
+    ttl: Duration,
+    now: Timestamp,
+) -> Result<Joined, JoinError> {
+    let mut watched: Option<(MemberRecord, tokio::time::Instant)> = None;
+    let mut attempt = Attempt::idempotent();
+    loop {
+        let may_replace = |record: &MemberRecord| match (takeover, &watched) {
+            (Takeover::AtOnce, _) => true,
+            (_, Some((before, since))) => before == record && since.elapsed() >= ttl,
+            _ => false,
+        };
+        match try_join(store, name, may_replace, now).await {
+            Ok(Ok(joined)) => return Ok(joined),
+            Ok(Err(found)) => {
+                match &watched {
+                    Some((before, _)) if *before != found => {
+                        return Err(JoinError::NameTaken { name: name.into() });
+                    }
+                    Some(_) => {}
+                    None => watched = Some((found, tokio::time::Instant::now())),
+                }
+                tokio::time::sleep(ttl / 8).await;
+            }
+            Err(JoinError::Store(error)) => attempt.again(error).await?,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn try_join(
+    store: &Store,
+    name: &str,
+    may_replace: impl Fn(&MemberRecord) -> bool,
+    now: Timestamp,
+) -> Result<Result<Joined, MemberRecord>, JoinError> {
+    let mut tx = store.begin();
+    let found = tx.get(&keys::member(name)).await?;
+    let found = found.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose()?;
+    if let Some(record) = &found
+        && !may_replace(record)
+    {
+        return Ok(Err(record.clone()));
+    }
+    // Incarnations grow also across a clean leave, which removes the record: the fences remember.
+    let last = RangeRead::new(keys::fences(name)).limit(1).reverse();
+    let fenced =
+        tx.range(&last).await?.pairs.first().map(|pair| codec::unpack::<FenceRecord>("fence", &pair.value));
+    let fenced = fenced.transpose()?.map_or(0, |fence| fence.incarnation);
+    let incarnation = 1 + fenced.max(found.map_or(0, |record| record.incarnation));
+    let member = MemberId { name: name.into(), incarnation };
+    // A former life whose fence is gone can commit nothing more, so its markers are not needed either.
+    tx.clear_range(keys::fences(name));
+    tx.clear_range(keys::commit_markers(name));
+    tx.set(keys::fence(name, incarnation), codec::pack(&FenceRecord { incarnation, takings: 0 }));
+    let record = MemberRecord { incarnation, beat: 0, draining: false, joined: now };
+    tx.set(keys::member(name), codec::encode(&record));
+    tx.commit().await?;
+    Ok(Ok(Joined { member, fence: 0 }))
+}
+
+/// The value of a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct FenceRecord {
+    incarnation: u64,
+    takings: u64,
+}
+
+/// How often something was taken from this life of a member; `None` when its time is over.
+pub(crate) async fn read_fence(tx: &Transaction, me: &MemberId) -> Result<Option<u64>, ReadError> {
+    let bytes = tx.get(&keys::fence(&me.name, me.incarnation)).await?;
+    Ok(bytes.and_then(|bytes| codec::unpack::<FenceRecord>("fence", &bytes).ok()).map(|fence| fence.takings))
+}
+
+/// Members and leases, at one version.
+pub async fn read_view(tx: &Transaction) -> Result<View, CommitError> {
+    let mut view = View::default();
+    for pair in read_all(tx, keys::members()).await? {
+        let record = codec::decode::<MemberRecord>(&pair.value).map_err(failed)?;
+        let (_, name): (i64, String) = foundationdb_tuple::unpack(&pair.key).map_err(failed)?;
+        view.members.insert(name, record);
+    }
+    for pair in read_all(tx, keys::leases()).await? {
+        let lease = codec::decode::<LeaseRecord>(&pair.value).map_err(failed)?;
+        view.leases.insert(lease.shard, lease);
+    }
+    Ok(view)
+}
+
+async fn read_all(tx: &Transaction, range: KeyRange) -> Result<Vec<crate::store::KeyValue>, ReadError> {
+    use futures::TryStreamExt;
+    tx.snapshot_stream(RangeRead::new(range).limit(usize::MAX)).try_collect().await
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> CommitError {
+    CommitError::Failed(std::sync::Arc::new(error))
+}
+
+/// Why a heartbeat was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum BeatError {
+    /// Another life has this name now, or somebody removed it: stop.
+    #[error("{me} is no longer a member: another node took its name, or it was removed")]
+    Superseded {
+        /// Who is over.
+        me: MemberId,
+    },
+    /// The store did not answer.
+    #[error("cannot write a heartbeat")]
+    Store(#[from] CommitError),
+}
+
+/// Shows that this life goes on.
+pub async fn beat(store: &Store, me: &MemberId, draining: bool) -> Result<(), BeatError> {
+    let mut tx = store.begin();
+    let bytes = tx.get(&keys::member(&me.name)).await.map_err(CommitError::from)?;
+    let record = bytes.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose().map_err(failed)?;
+    let Some(record) = record.filter(|record| record.incarnation == me.incarnation) else {
+        return Err(BeatError::Superseded { me: me.clone() });
+    };
+    let next = MemberRecord { beat: record.beat + 1, draining, ..record };
+    tx.set(keys::member(&me.name), codec::encode(&next));
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Leaves for good. Its leases, if it still has any, are free from then on.
+pub async fn leave(store: &Store, me: &MemberId) -> Result<(), CommitError> {
+    let mut attempt = Attempt::idempotent();
+    while let Err(error) = try_leave(store, me).await {
+        attempt.again(error).await?;
+    }
+    Ok(())
+}
+
+async fn try_leave(store: &Store, me: &MemberId) -> Result<(), CommitError> {
+    let mut tx = store.begin();
+    let bytes = tx.get(&keys::member(&me.name)).await?;
+    let record = bytes.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose().map_err(failed)?;
+    if record.is_some_and(|record| record.incarnation == me.incarnation) {
+        tx.clear(keys::member(&me.name));
+        tx.clear_range(keys::commit_markers(&me.name));
+        tx.commit().await?;
+    }
+    Ok(())
+}
+
+/// Why shards could not be claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// Look again: somebody was faster, or the owner showed a sign of life.
+    #[error("the lease of shard {shard} has changed")]
+    Changed {
+        /// The shard.
+        shard: ShardId,
+    },
+    /// The store did not answer, or the outcome is unknown: look again.
+    #[error("cannot claim shards")]
+    Store(#[from] CommitError),
+}
+
+impl From<ReadError> for ClaimError {
+    fn from(error: ReadError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Takes shards, all or none. `dead` are the members, with the beat last seen, whom they are taken from.
+pub async fn claim(
+    store: &Store,
+    me: &MemberId,
+    claims: &[Action],
+    view: &View,
+) -> Result<Vec<LeaseRecord>, ClaimError> {
+    let mut tx = store.begin();
+    let mut taken = Vec::new();
+    let mut losers: Vec<&MemberId> = Vec::new();
+    for action in claims {
+        let Action::Claim { shard, seen } = action else { continue };
+        let bytes = tx.get(&keys::lease(*shard)).await?;
+        let current = bytes.map(|bytes| codec::decode::<LeaseRecord>(&bytes)).transpose().map_err(failed)?;
+        if current != *seen {
+            return Err(ClaimError::Changed { shard: *shard });
+        }
+        if let Some(owner) = seen.as_ref().and_then(|lease| lease.owner.as_ref())
+            && !losers.contains(&owner)
+        {
+            losers.push(owner);
+            // A heartbeat between our look and now means that the owner lives.
+            let member = tx.get(&keys::member(&owner.name)).await?;
+            let member =
+                member.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose().map_err(failed)?;
+            if member.as_ref() != view.members.get(&owner.name) {
+                return Err(ClaimError::Changed { shard: *shard });
+            }
+        }
+        let epoch = Epoch(seen.as_ref().map_or(0, |lease| lease.epoch.0) + 1);
+        taken.push(LeaseRecord { shard: *shard, epoch, owner: Some(me.clone()) });
+    }
+    for loser in losers {
+        let fence = keys::fence(&loser.name, loser.incarnation);
+        // A fence that is gone fences already.
+        if let Some(takings) = read_fence(&tx, loser).await? {
+            let raised = FenceRecord { incarnation: loser.incarnation, takings: takings + 1 };
+            tx.set(fence, codec::pack(&raised));
+        }
+    }
+    for lease in &taken {
+        tx.set(keys::lease(lease.shard), codec::encode(lease));
+    }
+    tx.commit().await?;
+    Ok(taken)
+}
+
+/// Gives up shards, those of them that are still ours. The caller has drained them: nothing it began for them is
+/// still on its way.
+pub async fn release(store: &Store, me: &MemberId, shards: &[ShardId]) -> Result<(), CommitError> {
+    let mut tx = store.begin();
+    for shard in shards {
+        let bytes = tx.get(&keys::lease(*shard)).await?;
+        let lease = bytes.map(|bytes| codec::decode::<LeaseRecord>(&bytes)).transpose().map_err(failed)?;
+        if let Some(lease) = lease.filter(|lease| lease.owner.as_ref() == Some(me)) {
+            tx.set(keys::lease(*shard), codec::encode(&LeaseRecord { owner: None, ..lease }));
+        }
+    }
+    tx.commit().await.map(drop)
+}

@@ -1,0 +1,77 @@
+//! Deliberately broken variants, to show that the checks can fail.
+//!
+//! Each breaks one promise. They exist only under the `simulation` feature, apply to the current thread (a
+//! simulation runs on one), and cost nothing elsewhere: [`is_on`] is then a constant.
+
+/// One way to break a promise on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// P1: commits do not check the fence.
+    FenceOff,
+    /// P2: a command is answered before its step has committed.
+    AnswerBeforeCommit,
+    /// P3: an answer is not recorded under its idempotency key.
+    AnswerNotRecorded,
+    /// P4: a tail takes the doorbell's cursor for its position.
+    DoorbellIsTruth,
+    /// P4: a snapshot's cursor is taken before the snapshot is read.
+    SnapshotCursorFromAnotherRead,
+    /// P5: a step changes state without a fact that says so.
+    StateWithoutFact,
+    /// P6: an inbox message is applied but not consumed in the same transaction.
+    InboxNotConsumed,
+    /// P6: a timer fires even after it was cancelled.
+    CancelledTimerFires,
+    /// P6: a timer fires when it is seen, not when it is due.
+    TimerFiresEarly,
+    /// P7: nobody looks for work when a doorbell was lost.
+    NoPeriodicLook,
+    /// P7: effects that were pending when an owner died are forgotten.
+    EffectsNotRedriven,
+    /// P9: inputs are admitted without a bound.
+    AdmissionOff,
+    /// P2, P6: a group commit with an unknown outcome is simply run again.
+    UnknownIsFailed,
+    /// P11: a parent answers a cancel before its children are closed.
+    CancelAnsweredEarly,
+    /// P11: a join fires again when a late child reports.
+    JoinFiresTwice,
+}
+
+#[cfg(feature = "simulation")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Sabotage;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Sabotage>> = const { Cell::new(None) };
+    }
+
+    /// Whether this variant runs on the current thread.
+    pub fn is_on(sabotage: Sabotage) -> bool {
+        CHOSEN.get() == Some(sabotage)
+    }
+
+    /// Runs `body` with one promise broken on the current thread.
+    pub fn with<T>(sabotage: Option<Sabotage>, body: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Sabotage>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                CHOSEN.set(self.0);
+            }
+        }
+        let _restore = Restore(CHOSEN.replace(sabotage));
+        body()
+    }
+}
+
+#[cfg(feature = "simulation")]
+pub use switch::{is_on, with};
+
+/// Whether this variant runs: never, in a build that serves users.
+#[cfg(not(feature = "simulation"))]
+#[inline(always)]
+pub const fn is_on(_: Sabotage) -> bool {
+    false
+}
