@@ -53,9 +53,6 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// FoundationDB takes the place of a stamp as part of the key or value that it goes into.
-    const STAMP_OFFSET_LEN: usize = 4;
-
     /// What it counts towards the size of its transaction: no less than what FoundationDB counts.
     pub fn bytes(&self) -> usize {
         // FoundationDB counts 56 bytes for a mutation, 32 for its conflict range and up to two for the ends
@@ -72,24 +69,25 @@ impl Mutation {
             }
     }
 
-    /// The length of its longest key, with all that counts towards [`Limits::key_bytes_max`].
+    /// The length of its longest key.
     pub fn key_bytes(&self) -> usize {
         match self {
             Self::Set { key, .. }
+            | Self::SetStampedKey { key, .. }
             | Self::SetStampedValue { key, .. }
             | Self::Clear { key }
             | Self::Add { key, .. } => key.len(),
-            Self::SetStampedKey { key, .. } => key.len() + Self::STAMP_OFFSET_LEN,
             // An exclusive end may be one byte longer than the longest key.
             Self::ClearRange { range } => range.begin.len().max(range.end.len().saturating_sub(1)),
         }
     }
 
-    /// The length of its value, with all that counts towards [`Limits::value_bytes_max`].
+    /// The length of its value.
     pub fn value_bytes(&self) -> usize {
         match self {
-            Self::Set { value, .. } | Self::SetStampedKey { value, .. } => value.len(),
-            Self::SetStampedValue { value, .. } => value.len() + Self::STAMP_OFFSET_LEN,
+            Self::Set { value, .. }
+            | Self::SetStampedKey { value, .. }
+            | Self::SetStampedValue { value, .. } => value.len(),
             Self::Clear { .. } | Self::ClearRange { .. } => 0,
             Self::Add { .. } => 8,
         }

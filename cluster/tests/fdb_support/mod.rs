@@ -2,6 +2,7 @@
 //!
 //! Each test has a directory of its own, emptied before it starts, so tests run side by side; two runs on one
 //! cluster at the same time would be in each other's way.
+#![allow(dead_code, reason = "each test program uses its part")]
 
 use std::time::Duration;
 
@@ -32,7 +33,6 @@ pub async fn emptied(store: Store) -> Store {
 }
 
 /// Removes a test's directory, so that opening it makes it anew.
-#[allow(dead_code, reason = "each test program uses its part")]
 pub async fn forget(test: &str) {
     // Starts the client.
     fdb::open(self::config("any")).await.expect("the cluster that FDB_CLUSTER_FILE names answers");
@@ -59,14 +59,12 @@ pub async fn write(store: &Store, change: impl Fn(&mut cadre_cluster::store::Tra
 }
 
 /// Fails a test that would hang.
-#[allow(dead_code, reason = "each test program uses its part")]
 pub async fn within<T>(seconds: u64, what: impl Future<Output = T>) -> T {
     let bound = Duration::from_secs(seconds);
     tokio::time::timeout(bound, what).await.unwrap_or_else(|_| panic!("took more than {seconds} s"))
 }
 
 /// The name of a commit's error, for assertions that show it.
-#[allow(dead_code, reason = "each test program uses its part")]
 pub fn refusal<T>(answer: Result<T, CommitError>) -> CommitError {
     match answer {
         Ok(_) => panic!("was committed"),
