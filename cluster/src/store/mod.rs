@@ -12,6 +12,7 @@
 mod driver;
 mod error;
 mod limits;
+mod local;
 mod mutation;
 mod range;
 mod retry;
