@@ -9,11 +9,14 @@
 //! Not promised: that a versionstamped write is visible to the transaction that makes it, or that a
 //! transaction may live longer than [`limits::TRANSACTION_AGE_MAX`].
 
+#[cfg(feature = "simulation")]
+pub mod conformance;
 mod driver;
 mod error;
 #[cfg(feature = "fdb")]
 pub mod fdb;
 mod limits;
+mod local;
 mod mutation;
 mod range;
 mod retry;
