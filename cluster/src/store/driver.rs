@@ -2,8 +2,15 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::{
+    FutureExt,
+    future::{self, BoxFuture},
+};
 
 use super::{CommitError, KeyRange, Limits, Mutation, Page, RangeRead, ReadError, Stamp, Version};
+
+/// Rings once when a key may have changed: see [`super::Store::watch`]. Dropping it ends the watch.
+pub type Watch = BoxFuture<'static, ()>;
 
 /// Opens sessions on one store. One implementation per engine.
 pub trait Driver: Send + Sync + 'static {
@@ -17,6 +24,11 @@ pub trait Driver: Send + Sync + 'static {
 
     /// A session for one transaction. Does no I/O.
     fn session(&self) -> Box<dyn Session>;
+
+    /// See [`super::Store::watch`]. A driver that cannot tell leaves it out.
+    fn watch<'a>(&'a self, _key: &'a [u8]) -> BoxFuture<'a, Result<Option<Watch>, ReadError>> {
+        future::ready(Ok(None)).boxed()
+    }
 }
 
 /// The driver's side of one transaction: reads at one version, then at most one commit.
@@ -32,7 +44,7 @@ pub trait Session: Send + Sync {
     /// The value of a key.
     async fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ReadError>;
 
-    /// A page of a range.
+    /// A page of a range that is not empty, limited to between one and [`RangeRead::PAIRS_MAX`] pairs.
     async fn range(&self, read: &RangeRead) -> Result<Page, ReadError>;
 
     /// Commits. The answer is `Ok` only once the writes are durable and every session that begins afterwards
@@ -47,6 +59,13 @@ pub struct Commit {
     pub reads: Vec<KeyRange>,
     /// The writes, in order. Never empty.
     pub mutations: Vec<Mutation>,
+}
+
+impl Commit {
+    /// What it counts towards [`Limits::transaction_bytes_max`].
+    pub fn bytes(&self) -> usize {
+        self.reads.iter().map(KeyRange::bytes).chain(self.mutations.iter().map(Mutation::bytes)).sum()
+    }
 }
 
 /// A confirmed commit.

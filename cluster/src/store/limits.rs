@@ -1,14 +1,17 @@
 //! The bounds of a transaction, the same for every driver so that code written against one runs on all.
 //!
-//! They are FoundationDB's own. The embedded and the simulated driver could do more, and refuse to, so that
-//! nothing that works on a laptop fails in a cluster (P9).
+//! They are FoundationDB's own, less what it takes for the place of a stamp in keys and values. The embedded
+//! and the simulated driver could do more, and refuse to, so that nothing that works on a laptop fails in a
+//! cluster (P9).
 
 use std::time::Duration;
 
+/// The place of a stamp, which FoundationDB counts to the key or value that it goes into.
+const STAMP_OFFSET_LEN: usize = 4;
 /// The longest key, including a driver's own prefix.
-pub const KEY_BYTES_MAX: usize = 10_000;
+pub const KEY_BYTES_MAX: usize = 10_000 - STAMP_OFFSET_LEN;
 /// The longest value.
-pub const VALUE_BYTES_MAX: usize = 100_000;
+pub const VALUE_BYTES_MAX: usize = 100_000 - STAMP_OFFSET_LEN;
 /// The most that the mutations and conflict ranges of one transaction may add up to.
 pub const TRANSACTION_BYTES_MAX: usize = 10_000_000;
 /// The longest time from a transaction's first read to its commit.

@@ -9,9 +9,14 @@
 //! Not promised: that a versionstamped write is visible to the transaction that makes it, or that a
 //! transaction may live longer than [`limits::TRANSACTION_AGE_MAX`].
 
+#[cfg(feature = "simulation")]
+pub mod conformance;
 mod driver;
 mod error;
+#[cfg(feature = "fdb")]
+pub mod fdb;
 mod limits;
+mod local;
 mod mutation;
 mod range;
 mod retry;
@@ -20,7 +25,7 @@ pub mod simulated;
 mod stamp;
 mod transaction;
 
-pub use driver::{Commit, Committed, Driver, Session};
+pub use driver::{Commit, Committed, Driver, Session, Watch};
 pub use error::{CommitError, OpenError, ReadError};
 pub use limits::{KEY_BYTES_MAX, Limits, TRANSACTION_AGE_MAX, TRANSACTION_BYTES_MAX, VALUE_BYTES_MAX};
 pub use mutation::Mutation;
@@ -47,6 +52,16 @@ impl Store {
     /// [`Transaction::read_version`].
     pub fn begin(&self) -> Transaction {
         Transaction::new(self.driver.session(), self.driver.limits())
+    }
+
+    /// Arms a doorbell for a key. Once this has answered, any change to the key that a later read does not
+    /// see yet makes it ring.
+    ///
+    /// It is a doorbell and nothing more: it may ring for nothing, and it keeps silent when the value is back
+    /// to what it was before anybody could look. `None` when the store cannot watch, or no more at once. So
+    /// whoever waits for it also looks from time to time.
+    pub async fn watch(&self, key: &[u8]) -> Result<Option<Watch>, ReadError> {
+        self.driver.watch(key).await
     }
 
     /// The bounds that this store puts on keys, values and transactions.

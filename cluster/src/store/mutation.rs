@@ -53,19 +53,44 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    /// What it counts towards the size of its transaction.
+    /// What it counts towards the size of its transaction: no less than what FoundationDB counts.
     pub fn bytes(&self) -> usize {
-        // Two keys of conflict range and a header: what FoundationDB charges on top of the key and value.
-        const OVERHEAD: usize = 24;
+        // FoundationDB counts 56 bytes for a mutation, 32 for its conflict range and up to two for the ends
+        // of ranges. The rest is room for a prefix of nine bytes on up to four keys.
+        const OVERHEAD: usize = 128;
         OVERHEAD
             + match self {
                 Self::Set { key, value }
                 | Self::SetStampedKey { key, value, .. }
                 | Self::SetStampedValue { key, value, .. } => 3 * key.len() + value.len(),
-                Self::Clear { key } => 3 * key.len(),
+                Self::Clear { key } => 4 * key.len(),
                 Self::ClearRange { range } => 2 * (range.begin.len() + range.end.len()),
                 Self::Add { key, .. } => 3 * key.len() + 8,
             }
+    }
+
+    /// The length of its longest key.
+    pub fn key_bytes(&self) -> usize {
+        match self {
+            Self::Set { key, .. }
+            | Self::SetStampedKey { key, .. }
+            | Self::SetStampedValue { key, .. }
+            | Self::Clear { key }
+            | Self::Add { key, .. } => key.len(),
+            // An exclusive end may be one byte longer than the longest key.
+            Self::ClearRange { range } => range.begin.len().max(range.end.len().saturating_sub(1)),
+        }
+    }
+
+    /// The length of its value.
+    pub fn value_bytes(&self) -> usize {
+        match self {
+            Self::Set { value, .. }
+            | Self::SetStampedKey { value, .. }
+            | Self::SetStampedValue { value, .. } => value.len(),
+            Self::Clear { .. } | Self::ClearRange { .. } => 0,
+            Self::Add { .. } => 8,
+        }
     }
 
     /// Refuses what no store could hold.
@@ -73,20 +98,8 @@ impl Mutation {
         let check = |what, limit: usize, actual: usize| {
             if actual > limit { Err(CommitError::TooLarge { what, limit, actual }) } else { Ok(()) }
         };
-        match self {
-            Self::Set { key, value }
-            | Self::SetStampedKey { key, value, .. }
-            | Self::SetStampedValue { key, value, .. } => {
-                check("key", limits.key_bytes_max, key.len())?;
-                check("value", limits.value_bytes_max, value.len())
-            }
-            Self::Clear { key } | Self::Add { key, .. } => check("key", limits.key_bytes_max, key.len()),
-            Self::ClearRange { range } => {
-                check("key", limits.key_bytes_max, range.begin.len())?;
-                // An exclusive end may be one byte longer than the longest key.
-                check("key", limits.key_bytes_max + 1, range.end.len())
-            }
-        }
+        check("key", limits.key_bytes_max, self.key_bytes())?;
+        check("value", limits.value_bytes_max, self.value_bytes())
     }
 
     /// `template` with `stamp` at `offset`.

@@ -1,0 +1,184 @@
+//! The client library's network thread: one per process, started once, stopped before the process ends.
+//!
+//! The library cannot be started again after it was stopped or after its start failed, and its code must not
+//! run any more once the process takes its memory apart. So the thread belongs to the process and not to
+//! any store, and an exit handler stops it however the process comes to `exit`: by returning from `main`, by
+//! `std::process::exit`, or at the end of a test run.
+
+use std::{
+    ffi::c_int,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use foundationdb::{
+    FdbError,
+    api::{self, FdbApiBuilder, NetworkRunner, NetworkStop},
+    options::NetworkOption,
+};
+
+use super::Tls;
+use crate::store::OpenError;
+
+/// The version of the client library's interface that this driver is written against.
+const API_VERSION: i32 = 730;
+
+static NETWORK: OnceLock<Result<Network, String>> = OnceLock::new();
+
+/// What all stores of a process share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) tls: Option<Tls>,
+    pub(super) external_client_directory: Option<PathBuf>,
+    pub(super) trace_directory: Option<PathBuf>,
+}
+
+struct Network {
+    settings: Settings,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    stop: NetworkStop,
+    thread: JoinHandle<()>,
+}
+
+/// Starts the network unless it runs already.
+pub(super) fn start(settings: &Settings) -> Result<(), OpenError> {
+    let refuse = |reason: String| Err(OpenError::Unreachable { reason });
+    match NETWORK.get_or_init(|| boot(settings.clone())) {
+        Err(reason) => refuse(reason.clone()),
+        Ok(network) if network.running().is_none() => {
+            refuse("the FoundationDB client was stopped and cannot start again; restart the process".into())
+        }
+        Ok(network) if network.settings != *settings => refuse(
+            "the FoundationDB client of this process runs with other TLS, client library or trace settings; \
+             use the same for every cluster, or another process"
+                .into(),
+        ),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Stops the network thread and waits for it. Everything that still waits for FoundationDB then fails or waits
+/// for good, and nothing can be opened any more. The process does this by itself when it exits; a program may
+/// do it earlier, after its last use of the store.
+pub fn stop() {
+    let Some(Ok(network)) = NETWORK.get() else { return };
+    let Some(Running { stop, thread }) = network.running().take() else { return };
+    // Neither can go wrong for a network that was started once and is stopped once, and an exit handler has
+    // nobody to tell.
+    if stop.stop().is_ok() {
+        let _ = thread.join();
+    }
+}
+
+impl Network {
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn boot(settings: Settings) -> Result<Network, String> {
+    let newest = api::get_max_api_version();
+    if newest < API_VERSION {
+        return Err(format!(
+            "the FoundationDB client library knows its interface up to version {newest}, {API_VERSION} is \
+             needed; install foundationdb-clients 7.3 or newer"
+        ));
+    }
+    let refused =
+        |error: FdbError| format!("the FoundationDB client does not start: {error} ({})", error.code());
+    let mut builder = FdbApiBuilder::default().set_runtime_version(API_VERSION).build().map_err(refused)?;
+    for (setting, option) in settings.options()? {
+        builder = builder.set_option(option).map_err(|error| {
+            format!("the FoundationDB client refuses {setting}: {error} ({})", error.code())
+        })?;
+    }
+    let (runner, started) = builder.build().map_err(refused)?;
+    // Registered after the library's own handlers, so that it runs before them, and before the thread starts.
+    if at_exit(stop_at_exit) != 0 {
+        return Err("no exit handler can be registered to stop the FoundationDB client".into());
+    }
+    let thread = thread::Builder::new()
+        .name("fdb-network".into())
+        .spawn(move || run(runner))
+        .map_err(|error| format!("cannot start a thread for the FoundationDB client: {error}"))?;
+    Ok(Network { settings, running: Mutex::new(Some(Running { stop: started.wait(), thread })) })
+}
+
+#[allow(unsafe_code, reason = "sound because the exit handler stops the network before the process ends")]
+fn run(runner: NetworkRunner) {
+    if let Err(error) = unsafe { runner.run() } {
+        tracing::error!(%error, code = error.code(), "the FoundationDB client's network thread failed");
+    }
+}
+
+#[allow(unsafe_code, reason = "the C library's registration of exit handlers, which takes any function")]
+unsafe extern "C" {
+    #[link_name = "atexit"]
+    safe fn at_exit(handler: extern "C" fn()) -> c_int;
+}
+
+extern "C" fn stop_at_exit() {
+    stop();
+}
+
+impl Settings {
+    /// Refuses files that cannot be read: the client library would only say so in its own log.
+    pub(super) fn check(&self) -> Result<(), OpenError> {
+        let tls = self.tls.iter().flat_map(|tls| [&tls.cert, &tls.key, &tls.ca]).flatten();
+        let directories = [&self.external_client_directory, &self.trace_directory].into_iter().flatten();
+        for path in tls {
+            File::open(path).map_err(|source| OpenError::Io {
+                action: "read",
+                path: path.clone(),
+                source,
+            })?;
+        }
+        for path in directories {
+            path.read_dir().map_err(|source| OpenError::Io { action: "list", path: path.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// In the order in which the client library wants them.
+    fn options(&self) -> Result<Vec<(&'static str, NetworkOption)>, String> {
+        let mut options = Vec::new();
+        if let Some(tls) = &self.tls {
+            if let Some(password) = &tls.password {
+                options.push(("tls.password", NetworkOption::TLSPassword(password.clone())));
+            }
+            if let Some(cert) = &tls.cert {
+                options.push(("tls.cert", NetworkOption::TLSCertPath(text(cert)?)));
+            }
+            if let Some(key) = &tls.key {
+                options.push(("tls.key", NetworkOption::TLSKeyPath(text(key)?)));
+            }
+            if let Some(ca) = &tls.ca {
+                options.push(("tls.ca", NetworkOption::TLSCaPath(text(ca)?)));
+            }
+            if let Some(verify) = &tls.verify_peers {
+                let verify = verify.clone().into_bytes();
+                options.push(("tls.verify_peers", NetworkOption::TLSVerifyPeers(verify)));
+            }
+        }
+        if let Some(directory) = &self.external_client_directory {
+            let option = NetworkOption::ExternalClientDirectory(text(directory)?);
+            options.push(("external_client_directory", option));
+            // A cluster that no library fits answers with an error instead of never.
+            options.push(("external_client_directory", NetworkOption::FailIncompatibleClient));
+        }
+        if let Some(directory) = &self.trace_directory {
+            options.push(("trace_directory", NetworkOption::TraceEnable(text(directory)?)));
+            options.push(("trace_directory", NetworkOption::TraceFormat("json".into())));
+        }
+        Ok(options)
+    }
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| format!("{} is not UTF-8; rename it", path.display()))
+}
