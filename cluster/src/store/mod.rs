@@ -10,6 +10,7 @@
 //! transaction may live longer than [`limits::TRANSACTION_AGE_MAX`].
 
 mod driver;
+pub mod embedded;
 mod error;
 mod limits;
 mod mutation;
