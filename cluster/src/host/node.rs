@@ -405,7 +405,8 @@ impl NodeActor {
         self.shared.routes.set(shard, None);
         self.shared.fence.remove(shard);
         if let Some((_, actor)) = node.running.remove(&shard) {
-            actor.kill();
+            // One that is gone took its entities with it.
+            let _ = actor.cast(ShardMessage::Abandon);
         }
     }
 

@@ -77,6 +77,7 @@ impl Customer {
             match self.dice.between(0..=19) {
                 0..=2 => self.plant(&op).await,
                 3 => self.burst(&op).await,
+                4 => self.remind_and_forget(&op).await,
                 _ => {
                     let command = self.draw(&op);
                     self.tell(account(self.dice.between(1..=ACCOUNTS)), command).await;
@@ -94,11 +95,7 @@ impl Customer {
                 to: account(self.dice.between(1..=ACCOUNTS)),
                 amount: self.dice.between(1..=60).cast_signed(),
             },
-            6 => bank::Command::Remind { op, in_ms: self.dice.between(0..=3_000) },
-            7 => {
-                let earlier = self.dice.between(0..=20);
-                bank::Command::Forget { op, reminder: format!("{}-{earlier}", self.name) }
-            }
+            6..=7 => bank::Command::Remind { op, in_ms: self.dice.between(0..=3_000) },
             _ => {
                 let repeat = if self.dice.chance(0.5) { Repeat::Safe } else { Repeat::Never };
                 bank::Command::Notify { op, repeat }
@@ -134,6 +131,15 @@ impl Customer {
             self.trace.note(format_args!("{}: {} says {answer:?} to {}", self.name, who, command.op()));
             return Told { who: who.clone(), command: command.clone(), answer, cursor };
         }
+    }
+
+    /// Sets a reminder, and cancels it about when it is due.
+    async fn remind_and_forget(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let in_ms = self.dice.between(0..=2_000);
+        self.tell(who.clone(), bank::Command::Remind { op: op.to_owned(), in_ms }).await;
+        tokio::time::sleep(Duration::from_millis(self.dice.between(0..=in_ms))).await;
+        self.tell(who, bank::Command::Forget { op: format!("{op}-forget"), reminder: op.to_owned() }).await;
     }
 
     /// Many at once, to one account: more than may wait.
