@@ -1,6 +1,8 @@
 //! A transaction shows its own writes over the stored ones and minds all it read: against a model, for any
 //! sequence of operations.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::{collections::BTreeMap, ops::Bound};
 
 use cadre_cluster::{
