@@ -43,9 +43,10 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
         );
         let latencies = read_anywhere(&feed, &places, bench.duration).await?;
         let micros = latencies.value_at_quantile(0.5) as f64 / 1e3;
-        let mut row = Row::new(format!("feed read anywhere, {size} events"), PAGE as f64 * 1e6 / micros, "events/s")
-            .latency(&latencies)
-            .note(format!("pages of {PAGE}"));
+        let mut row =
+            Row::new(format!("feed read anywhere, {size} events"), PAGE as f64 * 1e6 / micros, "events/s")
+                .latency(&latencies)
+                .note(format!("pages of {PAGE}"));
         if let Some(first) = first {
             let times = micros / first;
             row = row.target(format!("flat: ≤ 3 × that of 1,000 (is {times:.2})"), times <= 3.0);
@@ -88,11 +89,7 @@ async fn append(store: &Store, events: u64) -> Result<cadre_cluster::store::Stam
     tx.commit().await.map(|committed| committed.stamp)
 }
 
-async fn read_anywhere(
-    feed: &Feed,
-    places: &[Cursor],
-    duration: Duration,
-) -> anyhow::Result<Histogram<u64>> {
+async fn read_anywhere(feed: &Feed, places: &[Cursor], duration: Duration) -> anyhow::Result<Histogram<u64>> {
     let dice = Dice::new(1);
     let mut latencies = Histogram::<u64>::new(3)?;
     let end = Instant::now() + duration;

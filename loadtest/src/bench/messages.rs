@@ -11,7 +11,10 @@ use std::{
 use bytes::Bytes;
 use cadre_cluster::{
     address::Address,
-    bus::{Bus, Headers, LocalBus, Subject, nats::{NatsBus, testing::NatsServer}},
+    bus::{
+        Bus, Headers, LocalBus, Subject,
+        nats::{NatsBus, testing::NatsServer},
+    },
     clock::SystemClock,
     host::{Client, Entity, HostConfig, Kinds, Node},
     placement::Takeover,
@@ -39,7 +42,8 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
     let node = start(&embedded.store(), bus, "node-0", &applied).await?;
     let rate = play(&node.client(), &applied, bench.duration, "one").await?;
     bench.report.add(
-        Row::new("messages, one node", rate, "/s").note(format!("{PAIRS} pairs, {BALLS} messages in the air each")),
+        Row::new("messages, one node", rate, "/s")
+            .note(format!("{PAIRS} pairs, {BALLS} messages in the air each")),
     );
 
     let server = NatsServer::start();

@@ -25,7 +25,8 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
         embedded.close().await;
         std::fs::remove_dir_all(&path)?;
         let batch = (rate / fsyncs).round().max(1.0) as usize;
-        let raw = append_and_sync(bench.dir.path(), batch, STATE_BYTES + EVENT_BYTES + 120, bench.duration / 2)?;
+        let raw =
+            append_and_sync(bench.dir.path(), batch, STATE_BYTES + EVENT_BYTES + 120, bench.duration / 2)?;
         let ratio = rate / raw.records;
         let mut row = Row::new(format!("store commits, {callers} callers"), rate, "/s")
             .against(format!("raw append+fsync, batches of {batch}"), raw.records)
