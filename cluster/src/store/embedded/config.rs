@@ -23,7 +23,9 @@ pub struct EmbeddedConfig {
     pub checkpoint_bytes: usize,
     /// The size of one log file. They are reused, so the folder keeps a few of them.
     pub segment_bytes: usize,
-    /// Disk space set aside, given up when the disk is full so that a checkpoint can still free the log.
+    /// Disk space set aside, given up when the disk is full so that a checkpoint can still free the log. From
+    /// then until there is room for it again, only clears are accepted. As much as a checkpoint is a good
+    /// size; zero for none.
     pub reserve_bytes: u64,
     /// How much memory the commits that wait for the committer may take together; more of them wait outside.
     pub queue_bytes: usize,
@@ -44,7 +46,7 @@ impl EmbeddedConfig {
             path: path.into(),
             checkpoint_bytes: 64 << 20,
             segment_bytes: 16 << 20,
-            reserve_bytes: 16 << 20,
+            reserve_bytes: 64 << 20,
             queue_bytes: 64 << 20,
             // Two bytes of a stamp count the transactions of one group.
             group_transactions_max: 4096,
