@@ -32,7 +32,7 @@ pub trait Session: Send + Sync {
     /// The value of a key.
     async fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ReadError>;
 
-    /// A page of a range.
+    /// A page of a range that is not empty, limited to between one and [`RangeRead::PAIRS_MAX`] pairs.
     async fn range(&self, read: &RangeRead) -> Result<Page, ReadError>;
 
     /// Commits. The answer is `Ok` only once the writes are durable and every session that begins afterwards

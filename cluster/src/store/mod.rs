@@ -9,13 +9,18 @@
 //! Not promised: that a versionstamped write is visible to the transaction that makes it, or that a
 //! transaction may live longer than [`limits::TRANSACTION_AGE_MAX`].
 
+#[cfg(feature = "simulation")]
+pub mod conformance;
 mod driver;
 pub mod embedded;
 mod error;
 mod limits;
+mod local;
 mod mutation;
 mod range;
 mod retry;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 mod stamp;
 mod transaction;
 

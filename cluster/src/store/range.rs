@@ -83,7 +83,7 @@ pub struct KeyValue {
 pub struct RangeRead {
     /// The keys asked for.
     pub range: KeyRange,
-    /// At most so many.
+    /// At most so many; of one page, at most [`Self::PAIRS_MAX`].
     pub limit: usize,
     /// About so many bytes: a page ends with the pair that reaches it, and is never empty for that reason.
     pub target_bytes: usize,
@@ -92,14 +92,14 @@ pub struct RangeRead {
 }
 
 impl RangeRead {
-    /// A page is bounded even when the caller does not say so: half a megabyte, at most 10,000 pairs.
+    /// A page is bounded even when the caller does not say so: half a megabyte.
     pub const TARGET_BYTES_DEFAULT: usize = 512 * 1024;
-    /// See [`Self::TARGET_BYTES_DEFAULT`].
-    pub const LIMIT_DEFAULT: usize = 10_000;
+    /// No page holds more pairs, however small they are and whatever its limit.
+    pub const PAIRS_MAX: usize = 10_000;
 
-    /// Forward over `range`, a default page at a time.
+    /// Forward over all of `range`, a page of default size at a time.
     pub fn new(range: KeyRange) -> Self {
-        Self { range, limit: Self::LIMIT_DEFAULT, target_bytes: Self::TARGET_BYTES_DEFAULT, reverse: false }
+        Self { range, limit: usize::MAX, target_bytes: Self::TARGET_BYTES_DEFAULT, reverse: false }
     }
 
     /// At most `limit` pairs.

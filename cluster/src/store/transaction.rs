@@ -1,10 +1,6 @@
 //! A transaction: reads at one version, its own writes visible to it, everything it read remembered.
 
-use std::{
-    collections::BTreeMap,
-    ops::Bound,
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use futures::{Stream, stream};
@@ -12,16 +8,8 @@ use futures::{Stream, stream};
 use super::{
     Commit, CommitError, Committed, KeyRange, KeyValue, Limits, Mutation, Page, RangeRead, ReadError,
     Session, Stamp, Version, key_after,
+    local::{Local, LocalWrites},
 };
-
-/// What this transaction has done to a key.
-#[derive(Debug, Clone)]
-enum Local {
-    Value(Bytes),
-    Cleared,
-    /// Added to whatever is stored.
-    Added(i64),
-}
 
 /// One transaction. Dropping it without [`Transaction::commit`] writes nothing.
 pub struct Transaction {
@@ -30,8 +18,7 @@ pub struct Transaction {
     reads: Mutex<Vec<KeyRange>>,
     mutations: Vec<Mutation>,
     bytes: usize,
-    local: BTreeMap<Bytes, Local>,
-    cleared: Vec<KeyRange>,
+    local: LocalWrites,
     refused: Option<CommitError>,
 }
 
@@ -43,8 +30,7 @@ impl Transaction {
             reads: Mutex::default(),
             mutations: Vec::new(),
             bytes: 0,
-            local: BTreeMap::new(),
-            cleared: Vec::new(),
+            local: LocalWrites::default(),
             refused: None,
         }
     }
@@ -57,7 +43,10 @@ impl Transaction {
     /// The value of a key. The commit conflicts if somebody else changes it meanwhile.
     pub async fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ReadError> {
         let value = self.snapshot_get(key).await?;
-        self.add_read_conflict(KeyRange::single(key.to_vec()));
+        // What was set or cleared here is so whatever the store holds.
+        if !matches!(self.local.get(key), Some(Local::Value(_) | Local::Cleared)) {
+            self.add_read_conflict(KeyRange::single(key.to_vec()));
+        }
         Ok(value)
     }
 
@@ -65,13 +54,12 @@ impl Transaction {
     pub async fn snapshot_get(&self, key: &[u8]) -> Result<Option<Bytes>, ReadError> {
         self.check_key(key)?;
         match self.local.get(key) {
-            Some(Local::Value(value)) => Ok(Some(value.clone())),
+            Some(Local::Value(value)) => Ok(Some(value)),
             Some(Local::Cleared) => Ok(None),
             Some(Local::Added(delta)) => {
                 let base = self.session.get(key).await?;
-                Ok(Some(Mutation::added(base.as_deref(), *delta)))
+                Ok(Some(Mutation::added(base.as_deref(), delta)))
             }
-            None if self.is_cleared(key) => Ok(None),
             None => self.session.get(key).await,
         }
     }
@@ -79,7 +67,9 @@ impl Transaction {
     /// A page of a range. The commit conflicts if somebody else changes what the page covers.
     pub async fn range(&self, read: &RangeRead) -> Result<Page, ReadError> {
         let page = self.snapshot_range(read).await?;
-        self.add_read_conflict(covered(read, &page));
+        if read.limit > 0 {
+            self.add_read_conflict(covered(read, &page));
+        }
         Ok(page)
     }
 
@@ -89,29 +79,27 @@ impl Transaction {
         if read.range.is_empty() || read.limit == 0 {
             return Ok(Page::default());
         }
-        if self.local.is_empty() && self.cleared.is_empty() {
-            return self.session.range(read).await;
+        let mut rest = read.clone().limit(read.limit.min(RangeRead::PAIRS_MAX));
+        if self.local.is_empty() {
+            return self.session.range(&rest).await;
         }
-        let mut rest = read.clone();
         loop {
-            let stored = self.session.range(&rest).await?;
+            let unread = RangeRead { range: self.local.uncleared(&rest.range, rest.reverse), ..rest.clone() };
+            let stored =
+                if unread.range.is_empty() { Page::default() } else { self.session.range(&unread).await? };
             let interval = covered(&rest, &stored);
-            let more = stored.more;
-            let mut page = self.merge(&rest, &interval, stored);
-            if !page.pairs.is_empty() || !more {
-                page.more |= more;
+            let exhausted = !stored.more;
+            let page = self.local.merge(&rest, &interval, stored);
+            if !page.pairs.is_empty() || exhausted {
                 return Ok(page);
             }
             // Everything stored in this interval was cleared here: look further.
-            if rest.reverse {
-                rest.range.end = interval.begin;
-            } else {
-                rest.range.begin = interval.end;
-            }
+            rest.range = beyond(&rest, &interval);
         }
     }
 
-    /// Every pair of a range as a stream, page by page, without minding later changes.
+    /// Every pair of a range as a stream, page by page and up to the limit of `read` in all, without minding
+    /// later changes.
     pub fn snapshot_stream(
         &self,
         read: RangeRead,
@@ -129,15 +117,10 @@ impl Transaction {
                 let Some(read) = cursor.read.take() else { return Ok(None) };
                 let page = self.snapshot_range(&read).await?;
                 let left = read.limit - page.pairs.len().min(read.limit);
-                cursor.read = (page.more && left > 0).then(|| {
-                    let interval = covered(&read, &page);
-                    let mut rest = read.limit(left);
-                    if rest.reverse {
-                        rest.range.end = interval.begin;
-                    } else {
-                        rest.range.begin = interval.end;
-                    }
-                    rest
+                cursor.read = (page.more && left > 0).then(|| RangeRead {
+                    range: beyond(&read, &covered(&read, &page)),
+                    limit: left,
+                    ..read
                 });
                 cursor.page = page.pairs.into_iter();
             }
@@ -197,30 +180,7 @@ impl Transaction {
             return;
         }
         match &mutation {
-            Mutation::Set { key, value } => {
-                self.local.insert(key.clone(), Local::Value(value.clone()));
-            }
-            Mutation::Clear { key } => {
-                self.local.insert(key.clone(), Local::Cleared);
-            }
-            Mutation::ClearRange { range } => {
-                if range.is_empty() {
-                    return;
-                }
-                self.local.retain(|key, _| !range.contains(key));
-                self.cleared.push(range.clone());
-            }
-            Mutation::Add { key, delta } => {
-                let cleared = self.is_cleared(key);
-                let local = match self.local.get(key) {
-                    Some(Local::Value(value)) => Local::Value(Mutation::added(Some(value), *delta)),
-                    Some(Local::Cleared) => Local::Value(Mutation::added(None, *delta)),
-                    Some(Local::Added(before)) => Local::Added(before.wrapping_add(*delta)),
-                    None if cleared => Local::Value(Mutation::added(None, *delta)),
-                    None => Local::Added(*delta),
-                };
-                self.local.insert(key.clone(), local);
-            }
+            Mutation::ClearRange { range } if range.is_empty() => return,
             Mutation::SetStampedKey { key: template, offset, .. }
             | Mutation::SetStampedValue { value: template, offset, .. } => {
                 assert!(
@@ -230,7 +190,9 @@ impl Transaction {
                     template.len()
                 );
             }
+            _ => {}
         }
+        self.local.record(&mutation);
         self.bytes += mutation.bytes();
         self.mutations.push(mutation);
     }
@@ -268,43 +230,6 @@ impl Transaction {
         let (limit, actual) = (self.limits.key_bytes_max + 1, key.len());
         if actual > limit { Err(ReadError::TooLarge { what: "key", limit, actual }) } else { Ok(()) }
     }
-
-    fn is_cleared(&self, key: &[u8]) -> bool {
-        self.cleared.iter().any(|range| range.contains(key))
-    }
-
-    /// Lays this transaction's writes over a stored page that is complete for `interval`.
-    fn merge(&self, read: &RangeRead, interval: &KeyRange, stored: Page) -> Page {
-        let mut merged: BTreeMap<Bytes, Bytes> = stored
-            .pairs
-            .into_iter()
-            .filter(|pair| !self.is_cleared(&pair.key))
-            .map(|pair| (pair.key, pair.value))
-            .collect();
-        let bounds = (Bound::Included(&interval.begin), Bound::Excluded(&interval.end));
-        for (key, local) in self.local.range::<Bytes, _>(bounds) {
-            match local {
-                Local::Value(value) => {
-                    merged.insert(key.clone(), value.clone());
-                }
-                Local::Cleared => {
-                    merged.remove(key);
-                }
-                Local::Added(delta) => {
-                    let sum = Mutation::added(merged.get(key).map(|value| &value[..]), *delta);
-                    merged.insert(key.clone(), sum);
-                }
-            }
-        }
-        let more = merged.len() > read.limit;
-        let pairs = merged.into_iter().map(|(key, value)| KeyValue { key, value });
-        let pairs = if read.reverse {
-            pairs.rev().take(read.limit).collect()
-        } else {
-            pairs.take(read.limit).collect()
-        };
-        Page { pairs, more }
-    }
 }
 
 /// The part of the range that a page answers for.
@@ -318,6 +243,15 @@ fn covered(read: &RangeRead, page: &Page) -> KeyRange {
         }
     }
     range
+}
+
+/// What is left of a range after `interval`, which it starts with in the direction of the read.
+fn beyond(read: &RangeRead, interval: &KeyRange) -> KeyRange {
+    if read.reverse {
+        KeyRange::new(read.range.begin.clone(), interval.begin.clone())
+    } else {
+        KeyRange::new(interval.end.clone(), read.range.end.clone())
+    }
 }
 
 /// Sorts and joins overlapping ranges, so that a driver checks each key once.
