@@ -58,7 +58,7 @@ impl EmbeddedConfig {
 
     /// Brings what would not work into the range that does.
     pub(super) fn normalized(mut self) -> Self {
-        self.checkpoint_bytes = self.checkpoint_bytes.max(64 << 10);
+        self.checkpoint_bytes = self.checkpoint_bytes.max(16 << 10);
         self.segment_bytes = self.segment_bytes.clamp(64 << 10, 1 << 30);
         self.queue_bytes = self.queue_bytes.clamp(1 << 20, 1 << 30);
         self.group_transactions_max = self.group_transactions_max.clamp(1, usize::from(u16::MAX));
