@@ -92,9 +92,9 @@ impl Checkpoints {
 pub(super) fn run(shared: &Shared, base: Base) {
     while let Some(frozen) = shared.checkpoints.next() {
         let start = Instant::now();
-        let written = base.checkpoint(&frozen).and_then(|()| base.snapshot());
-        let snapshot = match written {
-            Ok(snapshot) => snapshot,
+        let written = base.checkpoint(&frozen).and_then(|freed| Ok((freed, base.snapshot()?)));
+        let (freed, snapshot) = match written {
+            Ok(written) => written,
             Err(error) => {
                 // Everything is still in the log, and will be after the next opening.
                 tracing::error!(%error, source = ?std::error::Error::source(&error), "checkpoint failed");
@@ -110,6 +110,7 @@ pub(super) fn run(shared: &Shared, base: Base) {
         shared.checkpoints.done();
         shared.supply.release(frozen.newest());
         shared.stats.checkpoint(start);
+        shared.room.freed(freed);
         shared.room.restore_reserve();
         tracing::debug!(version = frozen.newest(), bytes = frozen.bytes(), "checkpoint done");
     }

@@ -91,6 +91,7 @@ impl Committer {
             Group { version: self.last + 1, floor, writers: 0, undo: Vec::new(), answers: Vec::new() };
         let config = &self.shared.config;
         let (transactions_max, bytes_max) = (config.group_transactions_max, config.group_bytes_max);
+        let short = self.shared.room.is_short();
         self.record.start();
         while group.answers.len() < transactions_max
             && self.record.len() < bytes_max
@@ -98,7 +99,8 @@ impl Committer {
         {
             let weight = request.weight();
             let Request { commit, cohort, start, reply, .. } = request;
-            let admitted = self.admit(&commit, cohort.map(|cohort| cohort.version), &history);
+            let admitted =
+                self.admit(&commit, cohort.map(|cohort| cohort.version), &history, (short, weight));
             let result = admitted.and_then(|()| self.lay_out(commit, &mut group));
             if matches!(result, Err(CommitError::Conflict)) {
                 self.shared.stats.conflict();
@@ -108,9 +110,19 @@ impl Committer {
         group
     }
 
-    fn admit(&self, commit: &Commit, read_at: Option<u64>, history: &History) -> Result<(), CommitError> {
+    fn admit(
+        &self,
+        commit: &Commit,
+        read_at: Option<u64>,
+        history: &History,
+        (short, bytes): (bool, usize),
+    ) -> Result<(), CommitError> {
         if let Some(error) = self.shared.failure() {
             return Err(error);
+        }
+        if short && !is_only_clears(commit) && !self.shared.room.allows(bytes as u64) {
+            let reason = "the disk reserve is in use; until it is back, clear something first".to_owned();
+            return Err(CommitError::Full { reason });
         }
         match read_at {
             Some(version) if !commit.reads.is_empty() => history.check(&commit.reads, version),
@@ -216,6 +228,10 @@ impl Committer {
     fn make_room(&mut self) {
         let limit = self.shared.config.checkpoint_bytes;
         if self.active.bytes() < limit {
+            // What was cleared makes room only once it is cleared in the engine.
+            if self.shared.room.is_short() {
+                self.freeze_if_idle();
+            }
             return;
         }
         if self.active.bytes() >= 2 * limit && self.shared.checkpoints.is_busy() {
@@ -251,6 +267,12 @@ impl Committer {
             tracing::warn!("closing without a last checkpoint");
         }
     }
+}
+
+fn is_only_clears(commit: &Commit) -> bool {
+    let is_clear =
+        |mutation: &Mutation| matches!(mutation, Mutation::Clear { .. } | Mutation::ClearRange { .. });
+    commit.mutations.iter().all(is_clear)
 }
 
 /// Memory for keys and values, in large pieces. What the overlay keeps is copied here, because a caller's

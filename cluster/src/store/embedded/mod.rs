@@ -22,6 +22,7 @@ mod checkpoint;
 mod committer;
 mod config;
 mod conflict;
+mod disk;
 mod folder;
 mod lock;
 mod log;
@@ -34,6 +35,7 @@ mod room;
 mod session;
 mod shared;
 mod stats;
+mod sums;
 mod threads;
 mod view;
 
