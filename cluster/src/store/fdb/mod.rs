@@ -48,7 +48,7 @@ use super::{OpenError, Store};
 pub async fn open(config: Config) -> Result<Store, OpenError> {
     config.check()?;
     let cluster_file = cluster_file::locate(config.cluster_file.as_deref())?;
-    network::start(&config.network())?;
+    let _first_use = network::start(&config.network())?;
     let connection = connection::Connection::open(&config, &cluster_file)?;
     let patience = Duration::from_millis(config.open_timeout_ms);
     let directory = directory::open(&connection.database, &config.cluster);
