@@ -33,9 +33,11 @@ mod error;
 mod network;
 mod prefix;
 mod session;
+mod tls;
 
-pub use config::{Config, Tls};
+pub use config::Config;
 pub use network::stop;
+pub use tls::Tls;
 
 use std::time::Duration;
 

@@ -12,7 +12,6 @@
 
 use std::{
     ffi::c_int,
-    fs::File,
     path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
@@ -169,18 +168,10 @@ extern "C" fn stop_at_exit() {
 }
 
 impl Settings {
-    /// Refuses files that cannot be read: the client library would only say so in its own log.
+    /// Refuses what cannot work, before anything is started that cannot be started again.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let tls = self.tls.iter().flat_map(|tls| [&tls.cert, &tls.key, &tls.ca]).flatten();
-        let directories = [&self.external_client_directory, &self.trace_directory].into_iter().flatten();
-        for path in tls {
-            File::open(path).map_err(|source| OpenError::Io {
-                action: "read",
-                path: path.clone(),
-                source,
-            })?;
-        }
-        for path in directories {
+        self.tls.as_ref().map_or(Ok(()), Tls::check)?;
+        for path in [&self.external_client_directory, &self.trace_directory].into_iter().flatten() {
             path.read_dir().map_err(|source| OpenError::Io { action: "list", path: path.clone(), source })?;
         }
         Ok(())
