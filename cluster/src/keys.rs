@@ -133,6 +133,11 @@ pub fn lease(shard: ShardId) -> Bytes {
     key(&(LEASE, i64::from(shard.0)))
 }
 
+/// Whether a key is a lease.
+pub fn is_lease(key: &[u8]) -> bool {
+    leases().contains(key)
+}
+
 /// All leases, in the order of their shards.
 pub fn leases() -> KeyRange {
     KeyRange::prefix(pack(&(LEASE,)))
@@ -151,6 +156,12 @@ pub fn fences(name: &str) -> KeyRange {
 /// The marker of one group commit.
 pub fn commit_marker(name: &str, incarnation: u64, number: u64) -> Bytes {
     key(&(COMMIT, name, incarnation, number))
+}
+
+/// Whose marker a key is: name and incarnation.
+pub fn parse_commit_marker(key: &[u8]) -> Option<(String, u64)> {
+    let (family, name, incarnation, _): (i64, String, u64, u64) = unpack(key).ok()?;
+    (family == COMMIT).then_some((name, incarnation))
 }
 
 /// The markers of all lives of a member.
@@ -258,7 +269,10 @@ pub fn states(tenant: &str, kind: &str) -> KeyRange {
 
 /// Whose record a key is.
 pub fn parse_state(key: &[u8]) -> Option<Address> {
-    let (_, tenant, _, kind, id): (i64, String, i64, String, String) = unpack(key).ok()?;
+    let (family, tenant, space, kind, id): (i64, String, i64, String, String) = unpack(key).ok()?;
+    if (family, space) != (TENANT, STATE) {
+        return None;
+    }
     Address::new(&tenant, &kind, &id).ok()
 }
 

@@ -38,6 +38,27 @@ pub enum Sabotage {
     JoinFiresTwice,
 }
 
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::FenceOff,
+        Self::AnswerBeforeCommit,
+        Self::AnswerNotRecorded,
+        Self::DoorbellIsTruth,
+        Self::SnapshotCursorFromAnotherRead,
+        Self::StateWithoutFact,
+        Self::InboxNotConsumed,
+        Self::CancelledTimerFires,
+        Self::TimerFiresEarly,
+        Self::NoPeriodicLook,
+        Self::EffectsNotRedriven,
+        Self::AdmissionOff,
+        Self::UnknownIsFailed,
+        Self::CancelAnsweredEarly,
+        Self::JoinFiresTwice,
+    ];
+}
+
 #[cfg(feature = "simulation")]
 mod switch {
     use std::cell::Cell;

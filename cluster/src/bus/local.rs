@@ -220,6 +220,11 @@ impl Drop for LocalSubscription {
 
 #[cfg(test)]
 mod tests {
+    use ::metrics::{
+        Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+        set_default_local_recorder,
+    };
+
     use super::*;
     use crate::bus::conformance::Pair;
 
@@ -229,6 +234,40 @@ mod tests {
     }
 
     crate::bus_conformance!(pair(), start_paused = true);
+
+    /// Counts every increment of any counter.
+    #[derive(Default)]
+    struct Tally(Arc<AtomicU64>);
+
+    impl Recorder for Tally {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            assert_eq!(key.name(), "cadre_bus_dropped_total");
+            Counter::from_arc(self.0.clone())
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_full_queue_loses_is_counted() {
+        let (bus, tally) = (LocalBus::with_bounds(DEFAULT_MAX_PAYLOAD, 2), Tally::default());
+        let _recording = set_default_local_recorder(&tally);
+        let _slow = bus.subscribe(&Subject::from_wire("a")).await.unwrap();
+        for _ in 0..5 {
+            bus.publish(&Subject::from_wire("a"), Headers::default(), Bytes::new()).await.unwrap();
+        }
+        assert_eq!(tally.0.load(Ordering::Relaxed), 3);
+    }
 
     #[tokio::test]
     async fn the_end_of_the_bus_ends_its_subscriptions() {

@@ -30,6 +30,11 @@ impl Headers {
         }
     }
 
+    /// Headers as they came from the transport.
+    pub(super) fn from_wire(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
     /// The value of a header.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

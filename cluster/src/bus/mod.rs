@@ -12,6 +12,7 @@ mod interest;
 mod local;
 mod message;
 mod metrics;
+pub mod nats;
 #[cfg(feature = "simulation")]
 pub mod simulated;
 mod subject;

@@ -48,16 +48,21 @@ impl Fence {
         self.state().owned.remove(&shard);
     }
 
-    /// Learns, in one consistent read, what is still ours.
+    /// Learns, in one consistent read, what is still ours. What is claimed meanwhile is newer than that read and
+    /// stays.
     pub async fn refresh(&self, store: &Store) -> Result<(), CommitError> {
+        let before = self.state().owned.clone();
         let tx = store.begin();
         let known = crate::placement::read_fence(&tx, &self.me).await?;
         let view = read_view(&tx).await?;
         let mut state = self.state();
         state.known = known;
+        if known.is_none() {
+            state.owned.clear();
+        }
         state.owned.retain(|shard, epoch| {
-            known.is_some()
-                && view
+            before.get(shard) != Some(epoch)
+                || view
                     .leases
                     .get(shard)
                     .is_some_and(|lease| lease.owner.as_ref() == Some(&self.me) && lease.epoch == *epoch)

@@ -40,4 +40,4 @@ pub use effect::{EffectContext, EffectError, EffectPolicy, EffectResult, Repeat}
 pub use entity::{Entity, Input, Moment};
 pub use kind::Kinds;
 pub use node::{Node, NodeStatus, StartError};
-pub use record::DeadLetter;
+pub use record::{DeadLetter, read_entity};

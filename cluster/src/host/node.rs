@@ -135,6 +135,11 @@ impl Node {
         self.shared.feed_epoch
     }
 
+    /// How many inputs wait here.
+    pub fn inputs_waiting(&self) -> usize {
+        self.shared.inputs_waiting()
+    }
+
     /// What it is doing; `None` when it has stopped.
     pub async fn status(&self) -> Option<NodeStatus> {
         let (answer, status) = oneshot::channel();
@@ -238,11 +243,8 @@ impl Actor for NodeActor {
         match message {
             NodeMessage::Tick if node.superseded => {}
             NodeMessage::Tick => {
-                let patience = self.shared.config.lease_ttl;
-                match tokio::time::timeout(patience, self.tick(&myself, node)).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::warn!(%error, "cannot compare plan and facts"),
-                    Err(_) => tracing::warn!("comparing plan and facts took too long"),
+                if let Err(error) = self.tick(&myself, node).await {
+                    tracing::warn!(%error, "cannot compare plan and facts");
                 }
                 self.finish_drain(&myself, node).await;
             }
@@ -301,7 +303,7 @@ impl NodeActor {
 
     async fn tick(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) -> Result<(), CommitError> {
         let shared = &self.shared;
-        let view = read_view(&shared.store.begin()).await?;
+        let view = self.patiently(async { read_view(&shared.store.begin()).await }).await?;
         let (now, ttl) = (Instant::now(), shared.config.lease_ttl);
         let members = view.members.iter().map(|(name, record)| (name.as_str(), record));
         node.liveness.observe(members, now, ttl);
@@ -310,7 +312,8 @@ impl NodeActor {
         let (claims, releases): (Vec<_>, Vec<_>) =
             actions.into_iter().partition(|action| matches!(action, Action::Claim { .. }));
         if !claims.is_empty() && node.draining.is_none() {
-            match claim(&shared.store, &shared.fence.me, &claims, &view).await {
+            let claiming = async { claim(&shared.store, &shared.fence.me, &claims, &view).await };
+            match self.patiently(claiming).await {
                 Ok(taken) => {
                     metrics::counter!("cadre_placement_claims_total").increment(taken.len() as u64);
                     for lease in taken {
@@ -335,6 +338,18 @@ impl NodeActor {
         }
         metrics::gauge!("cadre_placement_shards_owned").set(node.running.len() as f64);
         Ok(())
+    }
+
+    /// Waits for the store no longer than a lease time. Only ever around a single operation on the store: what
+    /// follows from its answer must not be left half done.
+    async fn patiently<T, F: From<CommitError>>(
+        &self,
+        work: impl Future<Output = Result<T, F>>,
+    ) -> Result<T, F> {
+        match tokio::time::timeout(self.shared.config.lease_ttl, work).await {
+            Ok(result) => result,
+            Err(_) => Err(CommitError::Unavailable { reason: "no answer within a lease time".into() }.into()),
+        }
     }
 
     /// Starts what the store says is ours, stops what it says is not.
@@ -390,7 +405,8 @@ impl NodeActor {
         self.shared.routes.set(shard, None);
         self.shared.fence.remove(shard);
         if let Some((_, actor)) = node.running.remove(&shard) {
-            actor.kill();
+            // One that is gone took its entities with it.
+            let _ = actor.cast(ShardMessage::Abandon);
         }
     }
 

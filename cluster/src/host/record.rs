@@ -122,3 +122,9 @@ impl Stored for DeadLetter {
     const NAME: &'static str = "dead letter";
     const VERSION: u8 = 1;
 }
+
+/// What is stored of an entity: how many facts it has, and its state.
+pub fn read_entity<E: super::Entity>(stored: &[u8]) -> Result<(u64, E::State), DecodeError> {
+    let record: Record = codec::decode(stored)?;
+    Ok((record.sequence, codec::decode(&record.state)?))
+}

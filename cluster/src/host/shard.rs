@@ -50,6 +50,8 @@ pub(super) enum ShardMessage {
     },
     /// Take no more commands; answered when the entities are gone.
     Drain(oneshot::Sender<()>),
+    /// Somebody else owns the shard: end here and now.
+    Abandon,
 }
 
 /// The configuration of a shard's actor.
@@ -171,6 +173,13 @@ impl Actor for ShardActor {
                     let _ = entry.actor.cast(EntityMessage::Drain);
                 }
                 shard.finish_drain(&myself);
+            }
+            ShardMessage::Abandon => {
+                // One by one: a supervisor's death would take them in no particular order.
+                for entry in shard.entities.values() {
+                    entry.actor.kill();
+                }
+                myself.stop(None);
             }
         }
         Ok(())
@@ -308,11 +317,11 @@ impl ShardActor {
         if shard.draining.is_some() {
             return;
         }
+        shard.next_look = None;
         if shard.looking.is_some() {
             shard.look_again = true;
             return;
         }
-        shard.next_look = None;
         let (shared, id, recover) = (self.shared.clone(), self.shard, !shard.recovered);
         let myself = myself.clone();
         let looking = tokio::spawn(async move {

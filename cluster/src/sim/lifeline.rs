@@ -7,10 +7,7 @@
 
 use std::{
     future,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::Notify;
@@ -44,8 +41,6 @@ struct Inner {
     /// Wakes its waiters in the order they came. A watch channel would not: it spreads them at random.
     changed: Notify,
     crash_odds: Mutex<Option<(f64, Dice)>>,
-    actions: AtomicU64,
-    crashed_by_chance: AtomicBool,
 }
 
 impl Lifeline {
@@ -56,8 +51,6 @@ impl Lifeline {
             condition: Mutex::new(Condition::Alive),
             changed: Notify::new(),
             crash_odds: Mutex::default(),
-            actions: AtomicU64::new(0),
-            crashed_by_chance: AtomicBool::new(false),
         }))
     }
 
@@ -68,10 +61,8 @@ impl Lifeline {
 
     /// Passes the line: at once when the node is alive, later when it is held, never when it is cut.
     pub async fn pass(&self, moment: Moment) {
-        self.0.actions.fetch_add(1, Ordering::Relaxed);
         if self.draws_a_crash() {
             tracing::debug!(node = self.0.name, ?moment, "crash drawn");
-            self.0.crashed_by_chance.store(true, Ordering::Relaxed);
             self.cut();
         }
         loop {

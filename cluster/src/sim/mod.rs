@@ -1,10 +1,28 @@
 //! Deterministic simulation: the substrate, unchanged, on a simulated store and bus, on one thread with
 //! virtual time and seeded randomness.
+//!
+//! [`simulate`] runs a small bank and a forest of trees on a few nodes while a nemesis crashes them, puts them to
+//! sleep, parts them, skews their clocks and makes the store and the bus as bad as they may be. Then all is well
+//! again, everything has to come to an end, and the promises are checked on what is stored, what readers saw and
+//! what clients were told. One seed gives one simulation, down to the last commit.
 
+mod bank;
+mod check;
 mod dice;
 mod lifeline;
+mod nemesis;
+mod nodes;
+mod owners;
+mod reader;
+mod record;
+mod run;
 mod trace;
+mod tree;
+mod workload;
+mod world;
 
+pub use check::Violation;
 pub use dice::Dice;
 pub use lifeline::{Lifeline, Moment};
+pub use run::{Scenario, Verdict, simulate};
 pub use trace::Trace;

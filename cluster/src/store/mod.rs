@@ -12,6 +12,7 @@
 #[cfg(feature = "simulation")]
 pub mod conformance;
 mod driver;
+pub mod embedded;
 mod error;
 #[cfg(feature = "fdb")]
 pub mod fdb;

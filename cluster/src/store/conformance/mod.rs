@@ -8,7 +8,9 @@
 //! A driver's test file makes one test of each:
 //!
 //! ```ignore
-//! fn run(name: &str, claim: conformance::Claim) { … }
+//! fn run(name: &str, claim: conformance::Claim) {
+//!     // Open a store, and expect `claim(&store, prefix).await` to be `Ok`.
+//! }
 //! cadre_cluster::store_conformance!(run);
 //! ```
 

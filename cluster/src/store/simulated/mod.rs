@@ -24,7 +24,7 @@ use std::{
 };
 
 use tokio::{
-    sync::{oneshot, watch},
+    sync::{Notify, oneshot, watch},
     time::{Instant, sleep},
 };
 
@@ -45,7 +45,9 @@ pub struct SimStore(Arc<Shared>);
 struct Shared {
     dice: Dice,
     history: Mutex<History>,
-    weather: watch::Sender<Weather>,
+    weather: Mutex<Weather>,
+    /// Wakes in the order of waiting, which a `watch` with many waiters does not.
+    weather_changed: Notify,
     observers: Mutex<Vec<Observer>>,
     under_way: watch::Sender<usize>,
 }
@@ -62,7 +64,8 @@ impl SimStore {
         Self(Arc::new(Shared {
             dice,
             history: Mutex::new(History::new(first)),
-            weather: watch::Sender::new(Weather { everywhere: Faults::none(), at_node: BTreeMap::new() }),
+            weather: Mutex::new(Weather { everywhere: Faults::none(), at_node: BTreeMap::new() }),
+            weather_changed: Notify::new(),
             observers: Mutex::default(),
             under_way: watch::Sender::new(0),
         }))
@@ -75,18 +78,18 @@ impl SimStore {
 
     /// From now on every node meets these faults, except those that have [their own](Self::set_faults_at).
     pub fn set_faults(&self, faults: Faults) {
-        self.0.weather.send_modify(|weather| weather.everywhere = faults);
+        self.weather().everywhere = faults;
+        self.0.weather_changed.notify_waiters();
     }
 
     /// From now on one node meets faults of its own, or with `None` the common ones again. An outage at one
     /// node is a partition between it and the store.
     pub fn set_faults_at(&self, node: &str, faults: Option<Faults>) {
-        self.0.weather.send_modify(|weather| {
-            match faults {
-                Some(faults) => weather.at_node.insert(node.to_owned(), faults),
-                None => weather.at_node.remove(node),
-            };
-        });
+        match faults {
+            Some(faults) => self.weather().at_node.insert(node.to_owned(), faults),
+            None => self.weather().at_node.remove(node),
+        };
+        self.0.weather_changed.notify_waiters();
     }
 
     /// Calls `observer` with every commit right after it took effect: its stamp, the node that sent it, and
@@ -116,6 +119,10 @@ impl SimStore {
         self.0.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn weather(&self) -> MutexGuard<'_, Weather> {
+        self.0.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn observers(&self) -> MutexGuard<'_, Vec<Observer>> {
         self.0.observers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,7 +136,7 @@ impl SimStore {
     async fn read(&self, node: &str) -> Result<ReadPlan, ReadError> {
         let refused = |_| ReadError::Unavailable { reason: "outage".to_owned() };
         self.reach(node).await.map_err(refused)?;
-        let plan = self.0.weather.borrow().at(node).draw_read(&self.0.dice);
+        let plan = self.weather().at(node).draw_read(&self.0.dice);
         pause(plan.latency).await;
         self.reach(node).await.map_err(refused)?;
         if plan.unavailable {
@@ -148,7 +155,7 @@ impl SimStore {
         self.reach(node).await.map_err(|Refused| unavailable("outage"))?;
         let read_at =
             read_at.or_else(|| (!commit.reads.is_empty()).then(|| self.history().snapshot(Instant::now())));
-        let plan = self.0.weather.borrow().at(node).draw_commit(&self.0.dice);
+        let plan = self.weather().at(node).draw_commit(&self.0.dice);
         let (answer, answered) = oneshot::channel();
         let sent = Sent { store: self.clone(), node: node.to_owned(), read_at, commit };
         self.0.under_way.send_modify(|count| *count += 1);
@@ -158,12 +165,14 @@ impl SimStore {
 
     /// Waits while the store hangs for `node`.
     async fn reach(&self, node: &str) -> Result<(), Refused> {
-        let mut weather = self.0.weather.subscribe();
-        // The sender lives as long as `self`.
-        let _ = weather.wait_for(|weather| weather.at(node).outage != Some(Outage::Hanging)).await;
-        match self.0.weather.borrow().at(node).outage {
-            Some(Outage::Refusing) => Err(Refused),
-            _ => Ok(()),
+        loop {
+            let changed = self.0.weather_changed.notified();
+            match self.weather().at(node).outage {
+                None => return Ok(()),
+                Some(Outage::Refusing) => return Err(Refused),
+                Some(Outage::Hanging) => {}
+            }
+            changed.await;
         }
     }
 }

@@ -1,0 +1,224 @@
+//! A bank account: transfers as messages, reminders as timers, notices as effects.
+//!
+//! Money is the measure of exactly-once: a message lost or applied twice shows in the sum.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::{record::Recorded, world::World};
+use crate::{
+    address::Address,
+    clock::Timestamp,
+    codec::Stored,
+    feed::{NewEvent, Term},
+    host::{Decision, EffectContext, EffectError, EffectPolicy, EffectResult, Entity, Input, Moment, Repeat},
+};
+
+/// The kind. Its feed is `ledger`, shared by all accounts of a tenant.
+pub(super) struct Account {
+    pub world: Arc<World>,
+}
+
+/// The feed of all accounts.
+pub(super) const LEDGER: &str = "ledger";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AccountState {
+    pub balance: i64,
+    pub sent: u64,
+    pub received: u64,
+    pub reminders_set: u64,
+    pub reminders_ended: u64,
+    pub notices_begun: u64,
+    pub notices_ended: u64,
+}
+
+impl Stored for AccountState {
+    const NAME: &'static str = "account";
+    const VERSION: u8 = 1;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Command {
+    Deposit { op: String, amount: i64 },
+    Transfer { op: String, to: Address, amount: i64 },
+    Remind { op: String, in_ms: u64 },
+    Forget { op: String, reminder: String },
+    Notify { op: String, repeat: Repeat },
+}
+
+impl Command {
+    pub fn op(&self) -> &str {
+        match self {
+            Self::Deposit { op, .. }
+            | Self::Transfer { op, .. }
+            | Self::Remind { op, .. }
+            | Self::Forget { op, .. }
+            | Self::Notify { op, .. } => op,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Message {
+    Transferred { op: String, amount: i64 },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Fact {
+    Deposited { op: String, amount: i64 },
+    Sent { op: String, to: Address, amount: i64 },
+    Received { op: String, amount: i64 },
+    ReminderSet { op: String, due: Timestamp },
+    ReminderFired { op: String },
+    ReminderForgotten { op: String, reminder: String },
+    NoticeBegun { op: String },
+    NoticeEnded { op: String, how: String },
+}
+
+impl Fact {
+    /// The operation that caused it, and whether it is the one that answers the caller.
+    pub fn op(&self) -> (&str, bool) {
+        match self {
+            Self::Deposited { op, .. }
+            | Self::Sent { op, .. }
+            | Self::ReminderSet { op, .. }
+            | Self::ReminderForgotten { op, .. }
+            | Self::NoticeBegun { op } => (op, true),
+            Self::Received { op, .. } | Self::ReminderFired { op } | Self::NoticeEnded { op, .. } => {
+                (op, false)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Refusal {
+    Poor { balance: i64 },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Notice {
+    op: String,
+    repeat: Repeat,
+}
+
+#[async_trait]
+impl Entity for Account {
+    const KIND: &'static str = "account";
+    type State = AccountState;
+    type Command = Command;
+    /// The balance afterwards.
+    type Reply = i64;
+    type Refusal = Refusal;
+    type Message = Message;
+    type Fact = Fact;
+    type Effect = Notice;
+    type Outcome = String;
+
+    fn decide(
+        &self,
+        state: &AccountState,
+        input: Input<Self>,
+        moment: &Moment<'_>,
+    ) -> Result<Decision<Self>, Refusal> {
+        Ok(match input {
+            Input::Command(Command::Deposit { op, amount }) => {
+                Decision::facts([Fact::Deposited { op, amount }]).reply(state.balance + amount)
+            }
+            Input::Command(Command::Transfer { op, to, amount }) => {
+                if state.balance < amount {
+                    return Err(Refusal::Poor { balance: state.balance });
+                }
+                let message = Message::Transferred { op: op.clone(), amount };
+                Decision::facts([Fact::Sent { op, to: to.clone(), amount }])
+                    .send::<Account>(to, &message)
+                    .reply(state.balance - amount)
+            }
+            Input::Command(Command::Remind { op, in_ms }) => {
+                let due = moment.now.in_ms(in_ms);
+                Decision::facts([Fact::ReminderSet { op: op.clone(), due }])
+                    .set_timer(op, due)
+                    .reply(state.balance)
+            }
+            Input::Command(Command::Forget { op, reminder }) => {
+                Decision::facts([Fact::ReminderForgotten { op, reminder: reminder.clone() }])
+                    .cancel_timer(reminder)
+                    .reply(state.balance)
+            }
+            Input::Command(Command::Notify { op, repeat }) => {
+                let policy = EffectPolicy {
+                    deadline_ms: 400,
+                    attempts_max: 4,
+                    backoff_ms: 20,
+                    backoff_ms_max: 200,
+                    repeat,
+                };
+                Decision::facts([Fact::NoticeBegun { op: op.clone() }])
+                    .start_effect(op.clone(), &Notice { op, repeat }, policy)
+                    .reply(state.balance)
+            }
+            Input::Message { message: Message::Transferred { op, amount }, .. } => {
+                Decision::facts([Fact::Received { op, amount }])
+            }
+            Input::Timer { name } => Decision::facts([Fact::ReminderFired { op: name }]),
+            Input::Effect { id, result } => {
+                let how = match result {
+                    EffectResult::Done(how) => how,
+                    EffectResult::Failed { .. } => "failed".into(),
+                    EffectResult::Lost => "lost".into(),
+                };
+                Decision::facts([Fact::NoticeEnded { op: id, how }])
+            }
+        })
+    }
+
+    fn apply(state: &mut AccountState, fact: &Fact) {
+        match fact {
+            Fact::Deposited { amount, .. } => state.balance += amount,
+            Fact::Sent { amount, .. } => {
+                state.balance -= amount;
+                state.sent += 1;
+            }
+            Fact::Received { amount, .. } => {
+                state.balance += amount;
+                state.received += 1;
+            }
+            Fact::ReminderSet { .. } => state.reminders_set += 1,
+            Fact::ReminderFired { .. } | Fact::ReminderForgotten { .. } => state.reminders_ended += 1,
+            Fact::NoticeBegun { .. } => state.notices_begun += 1,
+            Fact::NoticeEnded { .. } => state.notices_ended += 1,
+        }
+    }
+
+    fn feed(&self, _: &AccountState, _: &Address) -> Option<String> {
+        Some(LEDGER.into())
+    }
+
+    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent {
+        let term = Term { index: "account".into(), term: moment.address.id().into() };
+        Recorded::event(moment, sequence, fact, vec![term])
+    }
+
+    async fn perform(&self, notice: Notice, context: EffectContext) -> Result<String, EffectError> {
+        let dice = &self.world.dice;
+        tokio::time::sleep(Duration::from_millis(dice.between(0..=60))).await;
+        match dice.between(0..=99) {
+            0..=14 => {
+                self.world.deed(&context.address, &notice.op, |deed| deed.failed += 1);
+                return Err(EffectError::transient("drawn to fail"));
+            }
+            15..=17 => std::future::pending().await,
+            _ => {}
+        }
+        self.world.deed(&context.address, &notice.op, |deed| deed.done += 1);
+        tokio::time::sleep(Duration::from_millis(dice.between(0..=60))).await;
+        Ok("done".into())
+    }
+
+    fn idle_max(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+}

@@ -1,0 +1,381 @@
+//! The promises, checked on what is stored, what was read and what clients were told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    bank::{self, Account, AccountState},
+    reader::Seen,
+    record::Recorded,
+    tree::{self, Branch, End, Join},
+    workload::{Log, Planted, Told},
+    world::Deed,
+};
+use crate::{
+    address::Address,
+    clock::Timestamp,
+    feed::Event,
+    host::{Entity, Repeat, read_entity},
+    keys,
+    store::KeyValue,
+};
+
+/// A promise that was not kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Its number: 1 for P1.
+    pub promise: u8,
+    /// What was seen.
+    pub what: String,
+}
+
+/// Everything that a simulation leaves behind.
+pub(super) struct Remains {
+    pub ledger: Vec<Event>,
+    pub forest: Vec<Event>,
+    pub accounts: Vec<KeyValue>,
+    pub branches: Vec<KeyValue>,
+    /// Keys of inboxes, timers and pending effects.
+    pub leftovers: Vec<String>,
+    pub dead_letters: usize,
+    pub intruders: Vec<String>,
+    pub readers: Vec<Seen>,
+    pub log: Log,
+    pub deeds: BTreeMap<String, Deed>,
+    /// Clients and readers that did not come to an end.
+    pub stuck: Vec<String>,
+    /// The most inputs that waited on a node, and the bound.
+    pub waiting: (usize, usize),
+}
+
+/// All violations, the most telling first.
+pub(super) fn check(remains: &Remains) -> Vec<Violation> {
+    let mut check = Check { violations: Vec::new() };
+    let ledger: Vec<_> = remains.ledger.iter().map(Recorded::<bank::Fact>::read).collect();
+    let forest: Vec<_> = remains.forest.iter().map(Recorded::<tree::Fact>::read).collect();
+    for intruder in &remains.intruders {
+        check.broken(1, intruder.clone());
+    }
+    check.acknowledged(&remains.log.told, &ledger);
+    check.once(&remains.log, &ledger);
+    check.readers(remains);
+    check.replay::<Account>(&remains.accounts, &ledger);
+    check.replay::<Branch>(&remains.branches, &forest);
+    check.money(&remains.accounts, &ledger);
+    check.reminders(&ledger);
+    check.notices(&remains.log.told, &ledger, &remains.deeds);
+    check.progress(remains);
+    check.bounds(remains);
+    check.trees(&remains.log.planted, &forest);
+    check.violations
+}
+
+struct Check {
+    violations: Vec<Violation>,
+}
+
+impl Check {
+    fn broken(&mut self, promise: u8, what: String) {
+        self.violations.push(Violation { promise, what });
+    }
+
+    fn expect(&mut self, promise: u8, holds: bool, what: impl FnOnce() -> String) {
+        if !holds {
+            self.broken(promise, what());
+        }
+    }
+
+    /// P2: what was answered is there, once, where the answer says.
+    fn acknowledged(&mut self, told: &[Told], ledger: &[Recorded<bank::Fact>]) {
+        let mut answering: BTreeMap<&str, Vec<&Recorded<bank::Fact>>> = BTreeMap::new();
+        for recorded in ledger {
+            if let (op, true) = recorded.fact.op() {
+                answering.entry(op).or_default().push(recorded);
+            }
+        }
+        for told in told {
+            let facts = answering.get(told.command.op()).map_or(&[][..], |facts| &facts[..]);
+            let expected = usize::from(told.answer.is_ok());
+            self.expect(2, facts.len() >= expected, || format!("lost: {told:?}"));
+            if let (Some(fact), Some(cursor)) = (facts.first(), told.cursor) {
+                self.expect(2, fact.cursor == cursor, || {
+                    format!(
+                        "{} was answered with cursor {cursor}, its fact is at {}",
+                        told.command.op(),
+                        fact.cursor
+                    )
+                });
+            }
+        }
+    }
+
+    /// P3: the same key has one effect and one answer.
+    fn once(&mut self, log: &Log, ledger: &[Recorded<bank::Fact>]) {
+        let mut seen = BTreeSet::new();
+        for recorded in ledger {
+            let op = recorded.fact.op();
+            self.expect(3, !op.1 || seen.insert(op.0), || format!("{} was done twice", op.0));
+        }
+        for contradiction in &log.contradictions {
+            self.broken(3, contradiction.clone());
+        }
+        for told in &log.told {
+            let done = ledger.iter().any(|recorded| recorded.fact.op() == (told.command.op(), true));
+            self.expect(3, told.answer.is_ok() || !done, || format!("refused and yet done: {told:?}"));
+        }
+    }
+
+    /// P4: each reader saw what the feed holds after its start, once, in order.
+    fn readers(&mut self, remains: &Remains) {
+        for (number, seen) in remains.readers.iter().enumerate() {
+            let feed = if seen.feed == bank::LEDGER { &remains.ledger } else { &remains.forest };
+            let start = seen.snapshot.as_ref().map(|snapshot| snapshot.cursor);
+            let expected: Vec<&Event> =
+                feed.iter().filter(|event| start.is_none_or(|start| event.cursor > start)).collect();
+            let same = seen.events.iter().eq(expected.iter().copied());
+            self.expect(4, same, || {
+                let differs = seen.events.iter().zip(&expected).position(|(seen, stored)| seen != *stored);
+                format!(
+                    "reader {number} of {} saw {} of {} events, first difference at {differs:?}",
+                    seen.feed,
+                    seen.events.len(),
+                    expected.len()
+                )
+            });
+            self.expect(4, seen.gaps == 0, || format!("reader {number} was told of a gap"));
+            if let (Some(snapshot), bank::LEDGER) = (&seen.snapshot, seen.feed) {
+                self.snapshot_and_tail(number, &snapshot.entities, &seen.events, &remains.accounts);
+            }
+        }
+    }
+
+    /// P4, P5: a snapshot and the tail after it give what is served in the end.
+    fn snapshot_and_tail(
+        &mut self,
+        number: usize,
+        snapshot: &[KeyValue],
+        tail: &[Event],
+        stored: &[KeyValue],
+    ) {
+        let mut folded = states::<Account>(snapshot);
+        for event in tail {
+            let recorded = Recorded::<bank::Fact>::read(event);
+            Account::apply(&mut folded.entry(recorded.who).or_default().1, &recorded.fact);
+        }
+        let stored = states::<Account>(stored);
+        let same =
+            folded.iter().all(|(who, (_, state))| stored.get(who).is_some_and(|(_, known)| known == state));
+        self.expect(4, same && folded.len() == stored.len(), || {
+            format!("snapshot and tail of reader {number} do not add up to what is stored")
+        });
+    }
+
+    /// P5: folding the feed gives what is stored, and no fact is missing or doubled.
+    fn replay<E: Entity>(&mut self, stored: &[KeyValue], facts: &[Recorded<E::Fact>])
+    where
+        E::State: PartialEq + std::fmt::Debug,
+    {
+        let mut folded: BTreeMap<Address, (u64, E::State)> = BTreeMap::new();
+        for recorded in facts {
+            let (sequence, state) = folded.entry(recorded.who.clone()).or_default();
+            *sequence += 1;
+            let (expected, found) = (*sequence, recorded.sequence);
+            E::apply(state, &recorded.fact);
+            self.expect(5, expected == found, || {
+                format!("fact {found} of {} stands where fact {expected} should", recorded.who)
+            });
+        }
+        for (who, known) in states::<E>(stored) {
+            let replayed = folded.remove(&who).unwrap_or_default();
+            self.expect(5, replayed == known, || {
+                format!("{who} replays to {replayed:?}, stored is {known:?}")
+            });
+        }
+        for who in folded.keys() {
+            self.broken(5, format!("{who} has facts and no state"));
+        }
+    }
+
+    /// P6: messages are applied once: no money is lost or made.
+    fn money(&mut self, accounts: &[KeyValue], ledger: &[Recorded<bank::Fact>]) {
+        let mut sent = BTreeMap::new();
+        let mut received: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut deposited = 0;
+        for recorded in ledger {
+            match &recorded.fact {
+                bank::Fact::Deposited { amount, .. } => deposited += amount,
+                bank::Fact::Sent { op, to, amount } => {
+                    sent.insert(op.as_str(), (to.clone(), *amount));
+                }
+                bank::Fact::Received { op, amount } => {
+                    *received.entry(op).or_default() += 1;
+                    let matches = sent.get(op.as_str()) == Some(&(recorded.who.clone(), *amount));
+                    self.expect(6, matches, || format!("{} received {op} that nobody sent", recorded.who));
+                }
+                _ => {}
+            }
+        }
+        for op in sent.keys() {
+            let times = received.get(op).copied().unwrap_or(0);
+            self.expect(6, times == 1, || format!("{op} was received {times} times"));
+        }
+        let held: i64 =
+            states::<Account>(accounts).values().map(|(_, state): &(_, AccountState)| state.balance).sum();
+        self.expect(6, held == deposited, || format!("{deposited} were deposited, {held} are held"));
+    }
+
+    /// P6: timers fire once, never early, never after their cancellation.
+    fn reminders(&mut self, ledger: &[Recorded<bank::Fact>]) {
+        #[derive(Default)]
+        struct Reminder {
+            due: Option<Timestamp>,
+            fired: u32,
+            forgotten: bool,
+        }
+        let mut reminders: BTreeMap<(Address, String), Reminder> = BTreeMap::new();
+        for recorded in ledger {
+            let key = |op: &str| (recorded.who.clone(), op.to_owned());
+            match &recorded.fact {
+                bank::Fact::ReminderSet { op, due } => {
+                    let reminder = reminders.entry(key(op)).or_default();
+                    reminder.due = Some(*due);
+                    reminder.forgotten = false;
+                }
+                bank::Fact::ReminderForgotten { reminder: op, .. } => {
+                    reminders.entry(key(op)).or_default().forgotten = true;
+                }
+                bank::Fact::ReminderFired { op } => {
+                    let reminder = reminders.entry(key(op)).or_default();
+                    reminder.fired += 1;
+                    let (due, forgotten, fired) = (reminder.due, reminder.forgotten, reminder.fired);
+                    self.expect(6, due.is_some_and(|due| recorded.at >= due), || {
+                        format!("{op} was due at {due:?} and fired at {}", recorded.at)
+                    });
+                    self.expect(6, !forgotten, || format!("{op} fired after it was cancelled"));
+                    self.expect(6, fired == 1, || format!("{op} fired {fired} times"));
+                }
+                _ => {}
+            }
+        }
+        for ((_, op), reminder) in reminders {
+            let settled = reminder.forgotten || reminder.due.is_none() || reminder.fired == 1;
+            self.expect(7, settled, || format!("{op} never fired"));
+        }
+    }
+
+    /// P7: every effect ends, as what it was; what must not be repeated is not.
+    fn notices(&mut self, told: &[Told], ledger: &[Recorded<bank::Fact>], deeds: &BTreeMap<String, Deed>) {
+        let mut ends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut begun = Vec::new();
+        for recorded in ledger {
+            match &recorded.fact {
+                bank::Fact::NoticeBegun { op } => begun.push((&recorded.who, op.as_str())),
+                bank::Fact::NoticeEnded { op, how } => ends.entry(op).or_default().push(how),
+                _ => {}
+            }
+        }
+        let once_only: BTreeSet<&str> = told
+            .iter()
+            .filter(|told| matches!(told.command, bank::Command::Notify { repeat: Repeat::Never, .. }))
+            .map(|told| told.command.op())
+            .collect();
+        for (who, op) in begun {
+            let ended = ends.get(op).map_or(&[][..], |ends| &ends[..]);
+            self.expect(7, ended.len() == 1, || format!("{op} ended {ended:?}"));
+            let deed = deeds.get(&format!("{who}#{op}")).copied().unwrap_or_default();
+            let really = ended.first() != Some(&"done") || deed.done > 0;
+            self.expect(7, really, || format!("{op} is called done and was never done"));
+            let repeated = once_only.contains(op) && deed.done > 1 && ended.first() == Some(&"done");
+            // An attempt that hung past its deadline had not been done; one that was done is not repeated.
+            self.expect(6, !repeated, || {
+                format!("{op} must not be repeated and was done {} times", deed.done)
+            });
+        }
+    }
+
+    /// P7: when faults have stopped, everything ends.
+    fn progress(&mut self, remains: &Remains) {
+        for stuck in &remains.stuck {
+            self.broken(7, format!("{stuck} did not come to an end"));
+        }
+        self.expect(7, remains.leftovers.is_empty(), || format!("left over: {:?}", remains.leftovers));
+        self.expect(6, remains.dead_letters == 0, || format!("{} dead letters", remains.dead_letters));
+        for poisoned in &remains.log.poisoned {
+            self.broken(6, format!("cannot be applied: {poisoned}"));
+        }
+        for planted in &remains.log.planted {
+            self.expect(7, planted.end.is_some(), || format!("{} never ended", planted.root));
+        }
+    }
+
+    /// P9: no queue grows past its bound.
+    fn bounds(&mut self, remains: &Remains) {
+        let (seen, bound) = remains.waiting;
+        self.expect(9, seen <= bound, || format!("{seen} inputs waited, the bound is {bound}"));
+    }
+
+    /// P11: terminal is terminal, and a join fires once, after all it waits for.
+    fn trees(&mut self, planted: &[Planted], forest: &[Recorded<tree::Fact>]) {
+        let mut branches: BTreeMap<&Address, Grown> = BTreeMap::new();
+        for (index, recorded) in forest.iter().enumerate() {
+            let branch = branches.entry(&recorded.who).or_default();
+            if let Some(ended) = branch.ended {
+                self.broken(11, format!("{} ended at {ended} and has a fact at {index}", recorded.who));
+            }
+            match &recorded.fact {
+                tree::Fact::Planted { children, join, .. } => {
+                    branch.children = *children;
+                    branch.join = *join;
+                }
+                tree::Fact::Joined => branch.joined.push(index),
+                tree::Fact::Ended(end) => {
+                    branch.ended = Some(index);
+                    branch.end = Some(*end);
+                }
+                tree::Fact::ChildEnded { .. } | tree::Fact::Cancelling => {}
+            }
+        }
+        for (who, branch) in &branches {
+            self.expect(11, branch.joined.len() <= 1, || {
+                format!("{who} joined {} times", branch.joined.len())
+            });
+            let ends: Vec<Option<usize>> = (0..branch.children)
+                .map(|index| branches.get(&tree::child(who, index)).and_then(|child| child.ended))
+                .collect();
+            if let Some(ended) = branch.ended {
+                let closed = ends.iter().all(|end| end.is_some_and(|end| end < ended));
+                self.expect(11, closed, || format!("{who} ended before all its children had"));
+            }
+            if let (Some(joined), Join::All) = (branch.joined.first(), branch.join) {
+                let closed = ends.iter().all(|end| end.is_some_and(|end| end < *joined));
+                self.expect(11, closed, || format!("{who} joined before all its children had ended"));
+            }
+        }
+        for planted in planted {
+            let end = branches.get(&planted.root).and_then(|branch| branch.end);
+            self.expect(11, planted.end.is_none() || planted.end == end, || {
+                format!("{} told {:?}, recorded is {end:?}", planted.root, planted.end)
+            });
+            let impossible = !planted.cancelled && planted.end == Some(End::Cancelled);
+            self.expect(11, !impossible, || format!("{} was cancelled by nobody", planted.root));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Grown {
+    children: u32,
+    join: Join,
+    joined: Vec<usize>,
+    ended: Option<usize>,
+    end: Option<End>,
+}
+
+fn states<E: Entity>(stored: &[KeyValue]) -> BTreeMap<Address, (u64, E::State)> {
+    stored
+        .iter()
+        .map(|pair| {
+            let who = keys::parse_state(&pair.key).expect("a range of states holds states");
+            (who, read_entity::<E>(&pair.value).expect("a stored entity is readable"))
+        })
+        .collect()
+}

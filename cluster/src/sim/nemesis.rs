@@ -1,0 +1,155 @@
+//! The nemesis: does to the cluster, at drawn moments, whatever may happen to one.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Dice,
+    nodes::{Env, SimNode},
+};
+use crate::{
+    bus::simulated::Faults as BusFaults,
+    store::simulated::{Faults as StoreFaults, Outage},
+};
+
+/// Troubles the cluster for `duration`, then makes everything well again.
+pub(super) async fn trouble(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice, duration: Duration) {
+    let end = tokio::time::Instant::now() + duration;
+    weather(env, dice);
+    while tokio::time::Instant::now() < end {
+        tokio::time::sleep(Duration::from_millis(dice.between(50..=2_500))).await;
+        let node = dice.pick(nodes);
+        match dice.between(0..=11) {
+            0..=1 => crash(env, node, dice).await,
+            2 => crash_soon(env, node, dice).await,
+            3..=4 => sleep_over(env, node, dice).await,
+            5 => cut_from_store(env, node, dice).await,
+            6 => part(env, nodes, dice).await,
+            7 => skew(env, node, dice),
+            8 => drain(env, node, dice).await,
+            9 => bus_outage(env, dice).await,
+            _ => weather(env, dice),
+        }
+    }
+    make_well(env, nodes).await;
+}
+
+/// Ends all faults, and starts whoever is down.
+async fn make_well(env: &Env, nodes: &[Arc<SimNode>]) {
+    env.trace.note("all is well");
+    env.store.set_faults(StoreFaults::none());
+    env.bus.set_faults(BusFaults::none());
+    env.bus.set_outage(false);
+    env.bus.heal_all();
+    for node in nodes {
+        env.store.set_faults_at(&node.name, None);
+        if let Some(lifeline) = node.lifeline().await {
+            lifeline.be_safe();
+            lifeline.release();
+        }
+        node.start().await;
+    }
+}
+
+fn weather(env: &Env, dice: &Dice) {
+    let ms = Duration::from_millis;
+    let rough = dice.chance(0.6);
+    env.trace.note(format_args!("weather: {}", if rough { "rough" } else { "fair" }));
+    env.store.set_faults(if rough {
+        StoreFaults::rough()
+    } else {
+        StoreFaults { read_latency: ms(0)..=ms(1), commit_latency: ms(1)..=ms(3), ..StoreFaults::none() }
+    });
+    env.bus.set_faults(if dice.chance(0.6) {
+        BusFaults { drop: 0.1, duplicate: 0.1, delay: ms(0)..=ms(40) }
+    } else {
+        BusFaults { delay: ms(0)..=ms(1), ..BusFaults::none() }
+    });
+}
+
+/// Dies now, comes back later.
+async fn crash(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    env.trace.note(format_args!("{} crashes", node.name));
+    node.crash().await;
+    restart_later(node, dice);
+}
+
+/// Dies at one of its next actions, before or after it takes effect.
+async fn crash_soon(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    let Some(lifeline) = node.lifeline().await else { return };
+    env.trace.note(format_args!("{} may crash at any moment", node.name));
+    lifeline.crash_by_chance(0.02, dice.fork());
+    let (node, dice) = (node.clone(), dice.fork());
+    tokio::spawn(async move {
+        if tokio::time::timeout(Duration::from_secs(4), lifeline.cut_happened()).await.is_ok() {
+            node.crash().await;
+            restart_later(&node, &dice);
+        } else {
+            lifeline.be_safe();
+        }
+    });
+}
+
+fn restart_later(node: &Arc<SimNode>, dice: &Dice) {
+    let (node, wait) = (node.clone(), Duration::from_millis(dice.between(10..=5_000)));
+    tokio::spawn(async move {
+        tokio::time::sleep(wait).await;
+        node.start().await;
+    });
+}
+
+/// Sleeps, possibly past its lease, and wakes up believing that nothing happened.
+async fn sleep_over(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    let Some(lifeline) = node.lifeline().await else { return };
+    let sleep = Duration::from_millis(dice.between(100..=7_000));
+    env.trace.note(format_args!("{} sleeps for {} ms", node.name, sleep.as_millis()));
+    lifeline.hold();
+    tokio::spawn(async move {
+        tokio::time::sleep(sleep).await;
+        lifeline.release();
+    });
+}
+
+/// Cannot reach the store, while the others can.
+async fn cut_from_store(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    let outage = if dice.chance(0.5) { Outage::Hanging } else { Outage::Refusing };
+    env.trace.note(format_args!("{} loses the store: {outage:?}", node.name));
+    env.store.set_faults_at(&node.name, Some(StoreFaults::rough().with_outage(outage)));
+    tokio::time::sleep(Duration::from_millis(dice.between(100..=5_000))).await;
+    env.store.set_faults_at(&node.name, None);
+}
+
+/// Two nodes, or a node and the clients, no longer hear each other, perhaps only in one direction.
+async fn part(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice) {
+    let one = &dice.pick(nodes).name;
+    let others: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).chain(["clients"]).collect();
+    let other = *dice.pick(&others);
+    env.trace.note(format_args!("{one} and {other} are parted"));
+    env.bus.block(one, other);
+    if dice.chance(0.5) {
+        env.bus.block(other, one);
+    }
+    tokio::time::sleep(Duration::from_millis(dice.between(100..=4_000))).await;
+    env.bus.heal(one, other);
+}
+
+/// The clock jumps, forwards or backwards.
+fn skew(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    let offset = dice.between(0..=6_000).cast_signed() - 3_000;
+    env.trace.note(format_args!("{}'s clock is off by {offset} ms", node.name));
+    node.skew(offset);
+}
+
+/// Hands over, stops, and comes back: a rolling upgrade.
+async fn drain(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    env.trace.note(format_args!("{} drains", node.name));
+    node.drain().await;
+    env.trace.note(format_args!("{} is drained", node.name));
+    restart_later(node, dice);
+}
+
+async fn bus_outage(env: &Env, dice: &Dice) {
+    env.trace.note("the bus is down");
+    env.bus.set_outage(true);
+    tokio::time::sleep(Duration::from_millis(dice.between(100..=5_000))).await;
+    env.bus.set_outage(false);
+}

@@ -1,0 +1,145 @@
+//! The nodes of a simulated cluster: each lives, dies at any moment, and comes back.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::Mutex;
+
+use super::{
+    Dice, Lifeline, Trace,
+    bank::Account,
+    tree::Branch,
+    world::{SkewedClock, World},
+};
+use crate::{
+    bus::simulated::SimBus,
+    host::{HostConfig, Kinds, Node},
+    placement::Takeover,
+    store::simulated::SimStore,
+};
+
+/// The name of the simulated cluster.
+pub(super) const CLUSTER: &str = "sim";
+
+/// Everything that a node is started with.
+pub(super) struct Env {
+    pub world: Arc<World>,
+    pub store: SimStore,
+    pub bus: SimBus,
+    pub trace: Trace,
+    pub shards: u16,
+}
+
+impl Env {
+    pub fn config(&self, node: &str) -> HostConfig {
+        HostConfig {
+            shards: self.shards,
+            takeover: Takeover::AfterWatching,
+            inputs_waiting_max: 24,
+            inputs_per_entity_max: 8,
+            step_inputs_max: 16,
+            group_steps_max: 32,
+            sweep_every: Duration::from_secs(1),
+            ..HostConfig::new(CLUSTER, node)
+        }
+    }
+
+    pub fn kinds(&self) -> Kinds {
+        Kinds::new().with(Account { world: self.world.clone() }).with(Branch)
+    }
+}
+
+/// One node and what may be done to it.
+pub(super) struct SimNode {
+    pub name: String,
+    env: Arc<Env>,
+    dice: Dice,
+    clock: Arc<SkewedClock>,
+    life: Mutex<Life>,
+}
+
+#[derive(Default)]
+struct Life {
+    lifeline: Option<Lifeline>,
+    node: Option<Node>,
+}
+
+impl SimNode {
+    pub fn new(name: &str, env: Arc<Env>, dice: Dice) -> Arc<Self> {
+        let clock = SkewedClock::new(env.world.clone(), 0);
+        Arc::new(Self { name: name.into(), env, dice, clock, life: Mutex::default() })
+    }
+
+    /// Starts it, unless it runs. Tries until it runs or dies.
+    pub async fn start(&self) {
+        let mut life = self.life.lock().await;
+        if life.lifeline.as_ref().is_some_and(|lifeline| !lifeline.is_cut()) && life.node.is_some() {
+            return;
+        }
+        life.node = None;
+        let lifeline = Lifeline::new(&self.name);
+        life.lifeline = Some(lifeline.clone());
+        self.env.trace.note(format_args!("{} starts", self.name));
+        loop {
+            let start = Node::start(
+                self.env.config(&self.name),
+                self.env.store.connect(lifeline.clone()),
+                Arc::new(self.env.bus.connect(lifeline.clone())),
+                self.clock.clone(),
+                self.env.kinds(),
+                self.dice.between(0..=u64::MAX),
+            );
+            tokio::select! {
+                biased;
+                () = lifeline.cut_happened() => return,
+                started = start => match started {
+                    Ok(node) => {
+                        life.node = Some(node);
+                        return;
+                    }
+                    Err(error) => self.env.trace.note(format_args!("{} cannot start: {error}", self.name)),
+                },
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Kills it. What it had begun may still happen; nothing more will.
+    pub async fn crash(&self) {
+        let mut life = self.life.lock().await;
+        if let Some(lifeline) = &life.lifeline {
+            lifeline.cut();
+        }
+        life.node = None;
+    }
+
+    /// Hands its shards over and stops it.
+    pub async fn drain(&self) {
+        let mut life = self.life.lock().await;
+        let (Some(node), Some(lifeline)) = (life.node.take(), life.lifeline.clone()) else { return };
+        tokio::select! {
+            biased;
+            () = lifeline.cut_happened() => {}
+            () = node.drain() => {}
+            () = tokio::time::sleep(Duration::from_secs(20)) => {
+                self.env.trace.note(format_args!("{} drains too long", self.name));
+            }
+        }
+        lifeline.cut();
+    }
+
+    /// Its line, if it lives.
+    pub async fn lifeline(&self) -> Option<Lifeline> {
+        self.life.lock().await.lifeline.clone().filter(|lifeline| !lifeline.is_cut())
+    }
+
+    /// Sets its clock wrong.
+    pub fn skew(&self, offset_ms: i64) {
+        self.clock.skew(offset_ms);
+    }
+
+    /// How many inputs wait on it, if it runs.
+    pub fn try_inputs_waiting(&self) -> Option<usize> {
+        let life = self.life.try_lock().ok()?;
+        Some(life.node.as_ref()?.inputs_waiting())
+    }
+}

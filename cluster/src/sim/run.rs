@@ -1,0 +1,287 @@
+//! One simulation, from its seed to its verdict.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{
+    Dice, Lifeline, Trace,
+    bank::{Account, LEDGER},
+    check::{Remains, Violation, check},
+    nemesis,
+    nodes::{CLUSTER, Env, SimNode},
+    owners::OwnerWatch,
+    reader::{Seen, follow},
+    tree::{Branch, FOREST},
+    workload::{Customer, Log, TENANT},
+    world::World,
+};
+use crate::{
+    address::ShardId,
+    bus::simulated::SimBus,
+    feed::{Cursor, Event, Feed},
+    host::{Client, Entity},
+    keys,
+    sabotage::{self, Sabotage},
+    store::{KeyRange, simulated::SimStore},
+};
+
+/// What to simulate. The default is what the tests run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scenario {
+    /// How many nodes.
+    pub nodes: usize,
+    /// How many shards.
+    pub shards: u16,
+    /// How many clients.
+    pub clients: usize,
+    /// How much each of them does.
+    pub operations: u64,
+    /// How long there is trouble, in virtual time.
+    pub trouble: Duration,
+    /// A promise to break on purpose.
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            shards: 8,
+            clients: 4,
+            operations: 22,
+            trouble: Duration::from_secs(20),
+            sabotage: None,
+        }
+    }
+}
+
+/// What a simulation came to.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The seed, which gives the same simulation again.
+    pub seed: u64,
+    /// The promises that were not kept.
+    pub violations: Vec<Violation>,
+    /// How many commits there were.
+    pub commits: u64,
+    /// How many commands were answered.
+    pub answers: usize,
+    /// How many events there are in the feeds.
+    pub events: usize,
+    /// A hash over everything that happened, in order.
+    pub fingerprint: u64,
+    /// What happened, in words.
+    pub trace: Vec<String>,
+}
+
+/// How long everything may take to come to rest once all is well.
+const REST: Duration = Duration::from_secs(120);
+
+/// Runs one simulation on this thread.
+///
+/// # Panics
+/// When called from within an async runtime.
+pub fn simulate(seed: u64, scenario: &Scenario) -> Verdict {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing from the system");
+    sabotage::with(scenario.sabotage, || runtime.block_on(run(seed, scenario)))
+}
+
+#[derive(Default)]
+struct Commits {
+    count: u64,
+    hash: Xxh3,
+}
+
+async fn run(seed: u64, scenario: &Scenario) -> Verdict {
+    let dice = Dice::new(seed);
+    let world = World::new(dice.fork());
+    let trace = Trace::new();
+    let (store, bus) = (SimStore::new(dice.fork()), SimBus::new(dice.fork()));
+    bus.set_death_notice(Duration::from_millis(dice.between(0..=500)));
+    let env =
+        Arc::new(Env { world: world.clone(), store, bus, trace: trace.clone(), shards: scenario.shards });
+    let owners = OwnerWatch::default();
+    let commits = Arc::new(Mutex::new(Commits::default()));
+    watch_commits(&env, &owners, &commits);
+
+    let nodes: Vec<_> = (0..scenario.nodes)
+        .map(|index| SimNode::new(&format!("node-{index}"), env.clone(), dice.fork()))
+        .collect();
+    join_all(nodes.iter().map(|node| node.start())).await;
+    let (stop, stopping) = watch::channel(None);
+    let readers = start_readers(&env, &dice, &stopping);
+    let waiting_most = watch_waiting(&nodes);
+    let log = Arc::new(Mutex::new(Log::default()));
+    let customers = start_customers(&env, &dice, scenario, &log);
+
+    nemesis::trouble(&env, &nodes, &dice.fork(), scenario.trouble).await;
+
+    let deadline = Instant::now() + REST;
+    let mut stuck = finish(customers, deadline).await;
+    let leftovers = come_to_rest(&env, deadline).await;
+    // Readers get a moment longer than the slowest periodic look.
+    stop.send_replace(Some(Instant::now() + Duration::from_secs(3)));
+    let mut seen = Vec::new();
+    for (index, reader) in readers.into_iter().enumerate() {
+        match tokio::time::timeout_at(deadline + Duration::from_secs(10), reader).await {
+            Ok(Ok(reader)) => seen.push(reader),
+            _ => stuck.push(format!("reader {index}")),
+        }
+    }
+    env.store.settled().await;
+    let waiting = *waiting_most.1.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting_most.0.abort();
+
+    let log = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
+    let answers = log.told.len();
+    let remains = Remains {
+        ledger: whole_feed(&env, LEDGER).await,
+        forest: whole_feed(&env, FOREST).await,
+        accounts: env.store.scan(&keys::states(TENANT, Account::KIND)),
+        branches: env.store.scan(&keys::states(TENANT, Branch::KIND)),
+        leftovers,
+        dead_letters: env.store.scan(&keys::dead_letters(TENANT)).len(),
+        intruders: owners.intruders(),
+        readers: seen,
+        log,
+        deeds: world.deeds(),
+        stuck,
+        waiting: (waiting, env.config("any").inputs_waiting_max),
+    };
+    let commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
+    Verdict {
+        seed,
+        violations: check(&remains),
+        commits: commits.count,
+        answers,
+        events: remains.ledger.len() + remains.forest.len(),
+        fingerprint: commits.hash.digest(),
+        trace: trace.lines(),
+    }
+}
+
+/// Checks owners, and hashes what is committed when and by whom.
+fn watch_commits(env: &Arc<Env>, owners: &OwnerWatch, commits: &Arc<Mutex<Commits>>) {
+    let (owners, commits, world, shards) = (owners.clone(), commits.clone(), env.world.clone(), env.shards);
+    env.store.on_commit(move |stamp, node, commit| {
+        owners.see(stamp, commit, shards);
+        let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
+        commits.count += 1;
+        let line = format!("{} {stamp} {node} {:?}", world.now(), commit.mutations);
+        commits.hash.update(line.as_bytes());
+    });
+}
+
+fn start_readers(
+    env: &Arc<Env>,
+    dice: &Dice,
+    stopping: &watch::Receiver<Option<Instant>>,
+) -> Vec<JoinHandle<Seen>> {
+    let start = |name: &str, feed, kind, wait_ms: u64| {
+        let (env, name, dice, stopping) = (env.clone(), name.to_owned(), dice.fork(), stopping.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            follow(env, name, feed, kind, dice, stopping).await
+        })
+    };
+    vec![
+        start("reader-0", LEDGER, None, 0),
+        start("reader-1", FOREST, None, 0),
+        start("reader-2", LEDGER, Some(Account::KIND), dice.between(0..=15_000)),
+        start("reader-3", LEDGER, Some(Account::KIND), dice.between(0..=15_000)),
+    ]
+}
+
+/// Samples how many inputs wait.
+fn watch_waiting(nodes: &[Arc<SimNode>]) -> (JoinHandle<()>, Arc<Mutex<usize>>) {
+    let most = Arc::new(Mutex::new(0));
+    let (nodes, seen) = (nodes.to_vec(), most.clone());
+    let watching = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(7)).await;
+            for node in &nodes {
+                if let Some(status) = node.try_inputs_waiting() {
+                    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                    *seen = (*seen).max(status);
+                }
+            }
+        }
+    });
+    (watching, most)
+}
+
+fn start_customers(
+    env: &Arc<Env>,
+    dice: &Dice,
+    scenario: &Scenario,
+    log: &Arc<Mutex<Log>>,
+) -> Vec<(String, JoinHandle<()>)> {
+    (0..scenario.clients)
+        .map(|index| {
+            let name = format!("client-{index}");
+            let bus = Arc::new(env.bus.connect(Lifeline::new("clients")));
+            let customer = Customer {
+                name: name.clone(),
+                client: Client::remote(CLUSTER, scenario.shards, bus),
+                dice: dice.fork(),
+                log: log.clone(),
+                trace: env.trace.clone(),
+            };
+            (name, tokio::spawn(customer.work(scenario.operations)))
+        })
+        .collect()
+}
+
+async fn finish(customers: Vec<(String, JoinHandle<()>)>, deadline: Instant) -> Vec<String> {
+    let mut stuck = Vec::new();
+    for (name, customer) in customers {
+        if tokio::time::timeout_at(deadline, customer).await.is_err() {
+            stuck.push(name);
+        }
+    }
+    stuck
+}
+
+/// Waits until nothing is left to do; what is left at the deadline.
+async fn come_to_rest(env: &Env, deadline: Instant) -> Vec<String> {
+    loop {
+        let mut left = Vec::new();
+        for shard in (0..env.shards).map(ShardId) {
+            let timers = KeyRange::new(
+                keys::timers_due(shard, Default::default()).begin,
+                keys::timers_after(shard, Default::default()).end,
+            );
+            for range in [keys::inboxes(shard), timers, keys::awakes(shard)] {
+                left.extend(env.store.scan(&range).iter().map(|pair| pair.key.escape_ascii().to_string()));
+            }
+        }
+        if left.is_empty() || Instant::now() >= deadline {
+            return left;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn whole_feed(env: &Env, feed: &str) -> Vec<Event> {
+    let store = env.store.connect(Lifeline::new("checker"));
+    let feed = Feed::new(store, TENANT, feed, 1);
+    let (mut events, mut cursor) = (Vec::new(), Cursor::START);
+    loop {
+        let page = feed.read(cursor, Feed::PAGE_EVENTS_MAX).await.expect("the store is well again");
+        cursor = page.cursor;
+        events.extend(page.events);
+        if !page.more {
+            return events;
+        }
+    }
+}

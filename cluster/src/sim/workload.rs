@@ -1,0 +1,208 @@
+//! The clients of a simulation: they ask until they are answered, sometimes more than once, and write down what
+//! they were told.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::future::join_all;
+
+use super::{
+    Dice, Trace,
+    bank::{self, Account},
+    tree::{self, Branch, End, Join, Phase, Shape},
+};
+use crate::{
+    address::Address,
+    feed::Cursor,
+    host::{CallError, Client, Entity, Repeat},
+};
+
+/// The tenant that everything belongs to.
+pub(super) const TENANT: &str = "acme";
+/// How many accounts there are.
+pub(super) const ACCOUNTS: u64 = 6;
+
+/// What a client was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub who: Address,
+    pub command: bank::Command,
+    /// The answer; `Err` for a refusal.
+    pub answer: Result<i64, bank::Refusal>,
+    pub cursor: Option<Cursor>,
+}
+
+/// A tree that was planted, and what became of it.
+#[derive(Debug, Clone)]
+pub(super) struct Planted {
+    pub root: Address,
+    pub cancelled: bool,
+    /// What its root said in the end.
+    pub end: Option<End>,
+}
+
+/// What all clients were told.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub told: Vec<Told>,
+    pub planted: Vec<Planted>,
+    /// Answers that differed from an earlier one to the same key.
+    pub contradictions: Vec<String>,
+    /// Commands that could not be applied.
+    pub poisoned: Vec<String>,
+    pub busy: u64,
+}
+
+pub(super) fn account(number: u64) -> Address {
+    Address::new(TENANT, Account::KIND, &format!("account-{number}")).expect("a short name is an address")
+}
+
+/// One client.
+pub(super) struct Customer {
+    pub name: String,
+    pub client: Client,
+    pub dice: Dice,
+    pub log: Arc<Mutex<Log>>,
+    pub trace: Trace,
+}
+
+impl Customer {
+    /// Does business until it has done `operations`.
+    pub async fn work(self, operations: u64) {
+        for number in 0..operations {
+            tokio::time::sleep(Duration::from_millis(self.dice.between(0..=900))).await;
+            let op = format!("{}-{number}", self.name);
+            match self.dice.between(0..=19) {
+                0..=2 => self.plant(&op).await,
+                3 => self.burst(&op).await,
+                4 => self.remind_and_forget(&op).await,
+                _ => {
+                    let command = self.draw(&op);
+                    self.tell(account(self.dice.between(1..=ACCOUNTS)), command).await;
+                }
+            }
+        }
+    }
+
+    fn draw(&self, op: &str) -> bank::Command {
+        let op = op.to_owned();
+        match self.dice.between(0..=9) {
+            0..=1 => bank::Command::Deposit { op, amount: self.dice.between(1..=100).cast_signed() },
+            2..=5 => bank::Command::Transfer {
+                op,
+                to: account(self.dice.between(1..=ACCOUNTS)),
+                amount: self.dice.between(1..=60).cast_signed(),
+            },
+            6..=7 => bank::Command::Remind { op, in_ms: self.dice.between(0..=3_000) },
+            _ => {
+                let repeat = if self.dice.chance(0.5) { Repeat::Safe } else { Repeat::Never };
+                bank::Command::Notify { op, repeat }
+            }
+        }
+    }
+
+    /// Asks until answered; afterwards, now and then, asks the same again.
+    async fn tell(&self, who: Address, command: bank::Command) {
+        let told = self.ask(&who, &command).await;
+        if self.dice.chance(0.3) {
+            tokio::time::sleep(Duration::from_millis(self.dice.between(0..=3_000))).await;
+            let again = self.ask(&who, &command).await;
+            if told != again {
+                self.log(|log| log.contradictions.push(format!("told {told:?}, then {again:?}")));
+            }
+        }
+        self.log(|log| log.told.push(told));
+    }
+
+    async fn ask(&self, who: &Address, command: &bank::Command) -> Told {
+        loop {
+            let called = self.client.call::<Account>(who, command, Some(command.op()), TIMEOUT).await;
+            let (answer, cursor) = match called {
+                Ok(called) => (Ok(called.reply), called.cursor),
+                Err(CallError::Refused(refusal)) => (Err(refusal), None),
+                Err(error) => {
+                    self.failed(command.op(), &error);
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            self.trace.note(format_args!("{}: {} says {answer:?} to {}", self.name, who, command.op()));
+            return Told { who: who.clone(), command: command.clone(), answer, cursor };
+        }
+    }
+
+    /// Sets a reminder, and cancels it about when it is due.
+    async fn remind_and_forget(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let in_ms = self.dice.between(0..=2_000);
+        self.tell(who.clone(), bank::Command::Remind { op: op.to_owned(), in_ms }).await;
+        tokio::time::sleep(Duration::from_millis(self.dice.between(0..=in_ms))).await;
+        self.tell(who, bank::Command::Forget { op: format!("{op}-forget"), reminder: op.to_owned() }).await;
+    }
+
+    /// Many at once, to one account: more than may wait.
+    async fn burst(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let commands: Vec<_> = (0..40)
+            .map(|number| bank::Command::Deposit { op: format!("{op}-{number}"), amount: 1 })
+            .collect();
+        let told = join_all(commands.iter().map(|command| self.ask(&who, command))).await;
+        self.log(|log| log.told.extend(told));
+    }
+
+    /// Plants a tree, perhaps cancels it, and waits for its end.
+    async fn plant(&self, op: &str) {
+        let root = Address::new(TENANT, Branch::KIND, op).expect("a short name is an address");
+        let shape = Shape {
+            width: self.dice.between(1..=3) as u32,
+            depth: self.dice.between(0..=2) as u32,
+            join: if self.dice.chance(0.5) { Join::All } else { Join::Any },
+            work_ms: self.dice.between(0..=800),
+        };
+        self.ask_branch(&root, tree::Command::Plant(shape), &format!("{op}-plant")).await;
+        let cancelled = self.dice.chance(0.5);
+        let index = self.log(|log| {
+            log.planted.push(Planted { root: root.clone(), cancelled, end: None });
+            log.planted.len() - 1
+        });
+        if cancelled {
+            tokio::time::sleep(Duration::from_millis(self.dice.between(0..=1_500))).await;
+            self.ask_branch(&root, tree::Command::Cancel, &format!("{op}-cancel")).await;
+        }
+        for look in 0.. {
+            let phase = self.ask_branch(&root, tree::Command::Status, &format!("{op}-status-{look}")).await;
+            if let Phase::Ended(end) = phase {
+                self.log(|log| log.planted[index].end = Some(end));
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+
+    async fn ask_branch(&self, who: &Address, command: tree::Command, key: &str) -> Phase {
+        loop {
+            match self.client.call::<Branch>(who, &command, Some(key), TIMEOUT).await {
+                Ok(called) => return called.reply,
+                Err(error) => self.failed(key, &error),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn failed<R: std::fmt::Debug>(&self, op: &str, error: &CallError<R>) {
+        self.trace.note(format_args!("{}: {op} failed: {error:?}", self.name));
+        match error {
+            CallError::Busy => self.log(|log| log.busy += 1),
+            CallError::Unavailable { .. } | CallError::OutcomeUnknown => {}
+            other => self.log(|log| log.poisoned.push(format!("{op}: {other:?}"))),
+        }
+    }
+
+    fn log<T>(&self, note: impl FnOnce(&mut Log) -> T) -> T {
+        note(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);

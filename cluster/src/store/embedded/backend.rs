@@ -1,0 +1,81 @@
+//! The engine's file.
+//!
+//! The engine gives up for good, reads included, after any failed write. A full disk is no reason for that:
+//! here a write that finds no room first gives up the reserve and then waits for room, in the checkpoint's
+//! thread, while reads go on.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use redb::{StorageBackend, backends::FileBackend};
+
+use super::{folder::is_full, room::Room};
+
+/// How often a write that found the disk full looks again.
+const FULL_RETRY: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(super) struct Backend {
+    file: FileBackend,
+    room: Arc<Room>,
+    durable: bool,
+}
+
+impl Backend {
+    pub(super) fn open(path: &Path, create: bool, durable: bool, room: Arc<Room>) -> io::Result<Self> {
+        let file: File =
+            OpenOptions::new().read(true).write(true).create(create).truncate(create).open(path)?;
+        Ok(Self { file: FileBackend::new(file).map_err(io::Error::other)?, room, durable })
+    }
+
+    /// Tries until it succeeds, fails for another reason than a full disk, or the store closes.
+    fn insist(&self, attempt: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        loop {
+            match attempt() {
+                Err(error) if is_full(&error) => {
+                    if self.room.give_up_reserve() {
+                        continue;
+                    }
+                    if !self.room.wait(FULL_RETRY) {
+                        return Err(error);
+                    }
+                }
+                result => {
+                    self.room.found();
+                    return result;
+                }
+            }
+        }
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.insist(|| self.file.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        if self.durable { self.file.sync_data() } else { Ok(()) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.insist(|| self.file.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.file.close()
+    }
+}

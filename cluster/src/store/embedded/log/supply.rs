@@ -1,0 +1,173 @@
+//! Segments: the next one is ready before it is needed, the old ones are used again.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use super::{
+    super::manifest::StoreId,
+    segment::{Segment, set_aside},
+};
+
+/// What the supply needs to know to make a segment.
+#[derive(Debug)]
+pub(in super::super) struct Supply {
+    folder: PathBuf,
+    store: StoreId,
+    segment_bytes: u64,
+    /// More old segments than this are deleted instead of kept.
+    spares_max: usize,
+    durable: bool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The sequence of the next segment to be made.
+    sequence: u64,
+    next: Option<Segment>,
+    /// Why the next could not be made. Cleared by whoever asks again.
+    failed: Option<io::Error>,
+    /// Full segments and the last version in them.
+    sealed: Vec<(PathBuf, u64)>,
+    spares: Vec<PathBuf>,
+    closed: bool,
+}
+
+impl Supply {
+    pub(in super::super) fn new(
+        folder: PathBuf,
+        store: StoreId,
+        segment_bytes: usize,
+        spares_max: usize,
+        durable: bool,
+        sequence: u64,
+        sealed: Vec<(PathBuf, u64)>,
+        spares: Vec<PathBuf>,
+    ) -> Self {
+        let state = State { sequence, next: None, failed: None, sealed, spares, closed: false };
+        Self {
+            folder,
+            store,
+            segment_bytes: segment_bytes as u64,
+            spares_max,
+            durable,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Makes the first segment after opening, small because somebody waits for it.
+    pub(in super::super) fn first(&self) -> io::Result<Segment> {
+        const FIRST_ZEROED_BYTES: u64 = 256 << 10;
+        let mut state = self.state();
+        let old = state.spares.pop();
+        let zeroed = self.segment_bytes.min(FIRST_ZEROED_BYTES);
+        let made =
+            Segment::prepare(&self.folder, self.store, state.sequence, old.as_deref(), zeroed, self.durable);
+        state.sequence += u64::from(made.is_ok());
+        made
+    }
+
+    /// The next segment; waits while it is being made.
+    pub(super) fn take(&self) -> io::Result<Segment> {
+        let mut state = self.state();
+        state.failed = None;
+        self.changed.notify_all();
+        loop {
+            if let Some(next) = state.next.take() {
+                self.changed.notify_all();
+                return Ok(next);
+            }
+            if let Some(error) = state.failed.take() {
+                return Err(error);
+            }
+            if state.closed {
+                return Err(io::Error::other("the store is closing"));
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Hands over a segment that will not be written any more. `last`: the newest version in it.
+    pub(super) fn seal(&self, segment: Segment, last: u64) {
+        self.state().sealed.push((segment.path, last));
+    }
+
+    /// Everything up to `version` is in the engine: takes back the segments that hold nothing newer.
+    pub(in super::super) fn release(&self, version: u64) {
+        let mut state = self.state();
+        let released =
+            state.sealed.extract_if(.., |(_, last)| *last <= version).map(|(path, _)| set_aside(path));
+        let released: Vec<_> = released.collect();
+        state.spares.extend(released);
+        // The supply may have failed for want of room, which there is now.
+        state.failed = None;
+        self.changed.notify_all();
+    }
+
+    pub(in super::super) fn close(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread behind a supply: makes the next segment whenever there is none, until the supply is closed.
+pub(in super::super) fn run(supply: &Supply) {
+    loop {
+        let mut state = supply.state();
+        while !state.closed && (state.next.is_some() || state.failed.is_some()) && !supply.has_surplus(&state)
+        {
+            state = supply.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.closed {
+            return;
+        }
+        if supply.has_surplus(&state) {
+            let surplus = state.spares.swap_remove(0);
+            drop(state);
+            // A leftover costs room, nothing else; the next opening finds it again.
+            if let Err(error) = fs::remove_file(&surplus) {
+                tracing::warn!(path = %surplus.display(), %error, "cannot delete an old log segment");
+            }
+            continue;
+        }
+        let (old, sequence) = (state.spares.pop(), state.sequence);
+        drop(state);
+        let made = Segment::prepare(
+            &supply.folder,
+            supply.store,
+            sequence,
+            old.as_deref(),
+            supply.segment_bytes,
+            supply.durable,
+        );
+        let mut state = supply.state();
+        match made {
+            Ok(segment) => {
+                state.sequence += 1;
+                state.next = Some(segment);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot prepare the next log segment");
+                // Where it was moved to before it failed is where the next attempt would put it.
+                state.spares.extend(old.filter(|old| old.exists()));
+                state.failed = Some(error);
+            }
+        }
+        supply.changed.notify_all();
+    }
+}
+
+impl Supply {
+    fn has_surplus(&self, state: &State) -> bool {
+        state.spares.len() > self.spares_max
+    }
+}

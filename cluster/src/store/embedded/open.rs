@@ -1,0 +1,157 @@
+//! Opening: from a folder to a running store.
+
+use std::{
+    fs, io,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use tokio::sync::watch;
+
+use super::{
+    EmbeddedConfig,
+    backend::Backend,
+    base::{Base, BaseError},
+    checkpoint::Checkpoints,
+    committer::Committer,
+    folder::{Folder, cannot, corrupt, sync_folder},
+    lock::FolderLock,
+    log::{self, Log, Supply},
+    manifest::{Manifest, State},
+    overlay::Generation,
+    queue::Queue,
+    readers::Readers,
+    room::Room,
+    shared::{Closing, Shared},
+    stats::Stats,
+    threads::{self, Threads},
+    view::View,
+};
+use crate::store::OpenError;
+
+pub(super) fn open(
+    config: EmbeddedConfig,
+) -> Result<(Arc<Shared>, Threads, watch::Receiver<bool>), OpenError> {
+    let folder = Folder::new(config.path.clone());
+    make_folder(folder.root())?;
+    Manifest::read(&folder)?;
+    let lock = FolderLock::take(&folder)?;
+    // Read again: whoever held the lock before may have made it.
+    let manifest = match Manifest::read(&folder)? {
+        Some(manifest) => manifest,
+        None => {
+            let manifest = Manifest::new().map_err(cannot("make an id for", folder.root()))?;
+            manifest.write(&folder)?;
+            manifest
+        }
+    };
+    let room = Arc::new(Room::new(folder.reserve(), config.reserve_bytes));
+    if manifest.state == State::Creating {
+        create(&folder, &manifest, &config, &room)?;
+    }
+    start(config, folder, manifest, room, lock)
+}
+
+fn make_folder(path: &Path) -> Result<(), OpenError> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => {
+            let reason = "it is a file, not a folder".to_owned();
+            return Err(OpenError::Foreign { path: path.to_owned(), reason });
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot("look at", path)(error)),
+    }
+    fs::create_dir_all(path).map_err(cannot("make", path))?;
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => sync_folder(parent).map_err(cannot("sync", parent)),
+        None => Ok(()),
+    }
+}
+
+/// Makes the engine and the log from nothing. What a crash left of an earlier attempt is thrown away: nobody
+/// can have committed to it.
+fn create(
+    folder: &Folder,
+    manifest: &Manifest,
+    config: &EmbeddedConfig,
+    room: &Arc<Room>,
+) -> Result<(), OpenError> {
+    let (log, base) = (folder.log(), folder.base());
+    match fs::remove_dir_all(&log) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot("remove", &log)(error)),
+        _ => {}
+    }
+    fs::create_dir(&log).map_err(cannot("make", &log))?;
+    let backend = Backend::open(&base, true, config.is_durable(), Arc::clone(room));
+    Base::create(&base, manifest.store, config.cache_bytes, backend.map_err(cannot("make", &base))?)?;
+    sync_folder(folder.root()).map_err(cannot("sync", folder.root()))?;
+    Manifest { state: State::Ready, ..*manifest }.write(folder)
+}
+
+fn start(
+    config: EmbeddedConfig,
+    folder: Folder,
+    manifest: Manifest,
+    room: Arc<Room>,
+    lock: FolderLock,
+) -> Result<(Arc<Shared>, Threads, watch::Receiver<bool>), OpenError> {
+    let (log_path, base_path) = (folder.log(), folder.base());
+    for path in [&log_path, &base_path] {
+        if !path.exists() {
+            return Err(corrupt(path, "it is missing"));
+        }
+    }
+    let recovered = log::recover(&log_path, manifest.store)?;
+    let backend = Backend::open(&base_path, false, config.is_durable(), Arc::clone(&room));
+    let backend = backend.map_err(cannot("open", &base_path))?;
+    let base = Base::open(&base_path, manifest.store, config.cache_bytes, backend)?;
+    let failed = |error: BaseError| OpenError::Engine { path: base_path.clone(), source: Arc::new(error) };
+    let applied = base.applied().map_err(failed)?;
+    let active = Arc::new(Generation::new(applied));
+    let last = recovered.replay(applied, |version, operations| {
+        for operation in operations {
+            active.add_bytes(operation.bytes());
+            active.apply(operation, version, version);
+        }
+    })?;
+    if config.is_durable() {
+        recovered.sync().map_err(cannot("sync", &log_path))?;
+    }
+
+    let stats = Arc::new(Stats::new());
+    let durable = config.is_durable();
+    let spares_max = 3 * config.checkpoint_bytes / config.segment_bytes + 2;
+    let sequence = recovered.next_sequence();
+    let (sealed, spares) = recovered.into_files(applied);
+    let supply = Supply::new(
+        log_path.clone(),
+        manifest.store,
+        config.segment_bytes,
+        spares_max,
+        durable,
+        sequence,
+        sealed,
+        spares,
+    );
+    let supply = Arc::new(supply);
+    let segment = supply.first().map_err(cannot("make a segment in", &log_path))?;
+    let log = Log::new(segment, last, config.segment_bytes, durable, Arc::clone(&supply), Arc::clone(&stats));
+    let snapshot = base.snapshot().map_err(failed)?;
+    let view = View { active: Arc::clone(&active), frozen: None, base: snapshot };
+    let shared = Arc::new(Shared {
+        queue: Queue::new(config.queue_bytes),
+        readers: Readers::new(last, view),
+        checkpoints: Checkpoints::default(),
+        supply,
+        room,
+        stats,
+        failed: OnceLock::new(),
+        closing: Closing::default(),
+        config,
+    });
+    let committer = Committer::new(Arc::clone(&shared), log, active, last);
+    let started = threads::start(&shared, committer, base, lock);
+    let (threads, closed) = started.map_err(cannot("start a thread for", folder.root()))?;
+    Ok((shared, threads, closed))
+}

@@ -1,0 +1,53 @@
+//! What the embedded store promises, and what it does when its folder, its disk or its process fails it.
+
+mod basic;
+mod model;
+
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::{Embedded, EmbeddedConfig, SyncMode};
+use crate::store::{CommitError, Committed, KeyRange, RangeRead, Store};
+
+/// Small files and quick checkpoints.
+fn small(path: &Path) -> EmbeddedConfig {
+    EmbeddedConfig {
+        checkpoint_bytes: 64 << 10,
+        segment_bytes: 64 << 10,
+        reserve_bytes: 0,
+        cache_bytes: 4 << 20,
+        sync: SyncMode::Relaxed,
+        ..EmbeddedConfig::new(path)
+    }
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+async fn put(store: &Store, key: &str, value: &str) -> Result<Committed, CommitError> {
+    let mut tx = store.begin();
+    tx.set(key.to_owned(), value.to_owned());
+    tx.commit().await
+}
+
+async fn get(store: &Store, key: &str) -> Option<Bytes> {
+    store.begin().get(key.as_bytes()).await.unwrap()
+}
+
+/// Everything in the store, through pages of `limit`.
+async fn dump(store: &Store, limit: usize) -> Vec<(Bytes, Bytes)> {
+    let tx = store.begin();
+    let mut rest = KeyRange::new("", "\u{ff}");
+    let mut pairs = Vec::new();
+    loop {
+        let page = tx.range(&RangeRead::new(rest.clone()).limit(limit)).await.unwrap();
+        let last = page.pairs.last().map(|pair| crate::store::key_after(&pair.key));
+        pairs.extend(page.pairs.into_iter().map(|pair| (pair.key, pair.value)));
+        match last.filter(|_| page.more) {
+            Some(next) => rest.begin = next,
+            None => return pairs,
+        }
+    }
+}
