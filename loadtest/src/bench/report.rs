@@ -137,7 +137,7 @@ fn figure(value: f64) -> String {
         let whole = (value.round() as u64).to_string();
         let mut grouped = String::new();
         for (index, digit) in whole.chars().enumerate() {
-            if index > 0 && (whole.len() - index) % 3 == 0 {
+            if index > 0 && (whole.len() - index).is_multiple_of(3) {
                 grouped.push(',');
             }
             grouped.push(digit);
