@@ -29,6 +29,7 @@ mod log;
 mod manifest;
 mod open;
 mod overlay;
+mod pace;
 mod queue;
 mod readers;
 mod room;

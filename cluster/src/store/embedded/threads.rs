@@ -53,6 +53,7 @@ pub(super) fn start(
                     break;
                 }
                 shared.readers.expire(Instant::now());
+                shared.checkpoints.sweep(shared.readers.floor());
                 if shared.room.is_short() && second % RESERVE_EVERY == 0 {
                     shared.room.restore_reserve();
                 }

@@ -130,6 +130,25 @@ fn readers_that_take_too_long_are_let_go_and_told() {
 }
 
 #[test]
+fn a_transaction_older_than_five_seconds_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = Embedded::open(small(folder.path())).unwrap();
+    let store = embedded.store();
+    run(async {
+        tokio::time::pause();
+        let mut tx = store.begin();
+        tx.get(b"key").await.unwrap();
+        tx.set("key", "value");
+        tokio::time::advance(Duration::from_millis(4999)).await;
+        tx.get(b"key").await.unwrap();
+        tokio::time::advance(Duration::from_millis(2)).await;
+        assert!(matches!(tx.get(b"other").await, Err(crate::store::ReadError::TooOld)));
+        assert!(matches!(tx.commit().await, Err(CommitError::TooOld)));
+        assert_eq!(get(&store, "key").await, None);
+    });
+}
+
+#[test]
 fn a_transaction_from_before_what_is_remembered_is_too_old_to_commit() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Embedded::open(small(folder.path())).unwrap();
