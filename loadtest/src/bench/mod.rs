@@ -1,6 +1,8 @@
 //! `cadre-loadtest bench`: micro-benchmarks of the substrate, each next to a raw baseline in the same run.
 
 mod counter;
+#[cfg(feature = "fdb")]
+mod fdb;
 mod feed;
 mod memory;
 mod messages;
@@ -49,6 +51,9 @@ enum Part {
     Messages,
     /// Feeds of growing size.
     Feed,
+    /// Steps on the FoundationDB cluster that FDB_CLUSTER_FILE names.
+    #[cfg(feature = "fdb")]
+    Fdb,
 }
 
 impl Part {
@@ -89,6 +94,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 Part::Steps => steps::run(&mut bench).await,
                 Part::Messages => messages::run(&mut bench).await,
                 Part::Feed => feed::run(&mut bench).await,
+                #[cfg(feature = "fdb")]
+                Part::Fdb => fdb::run(&mut bench).await,
             }
         })?;
     }

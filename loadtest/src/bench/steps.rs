@@ -113,7 +113,7 @@ async fn wake(client: &Client, entities: usize) -> anyhow::Result<Histogram<u64>
 }
 
 /// One caller per entity, each asking again as soon as it is answered.
-async fn call_for(
+pub async fn call_for(
     client: &Client,
     entities: usize,
     keyed: bool,
@@ -185,6 +185,11 @@ impl Hosted {
 
 async fn start_node(store: Store, idle_max: Duration) -> anyhow::Result<Node> {
     let config = HostConfig { takeover: Takeover::AtOnce, ..HostConfig::new("bench", "node-0") };
+    start_node_with(config, store, idle_max).await
+}
+
+/// A node that hosts counters.
+pub async fn start_node_with(config: HostConfig, store: Store, idle_max: Duration) -> anyhow::Result<Node> {
     let kinds = Kinds::new().with(Counter { idle_max });
     let bus: Bus = Arc::new(LocalBus::new());
     Ok(Node::start(config, store, bus, Arc::new(SystemClock), kinds, 1).await?)
