@@ -1,6 +1,8 @@
 //! The embedded store does what every store has to do: at rest in memory, and while everything moves into the
 //! engine all the time.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use cadre_cluster::store::{
     conformance::Claim,
     embedded::{Embedded, EmbeddedConfig, SyncMode},

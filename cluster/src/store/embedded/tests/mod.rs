@@ -68,7 +68,12 @@ fn copy_as_after_a_crash(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy_as_after_a_crash(&entry.path(), &target);
         } else {
-            fs::copy(entry.path(), target).unwrap();
+            // The next segment gets its name while this runs.
+            let copied = fs::copy(entry.path(), target);
+            assert!(
+                copied.as_ref().map_or_else(|e| e.kind() == std::io::ErrorKind::NotFound, |_| true),
+                "{copied:?}"
+            );
         }
     }
 }
