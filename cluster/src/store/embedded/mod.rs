@@ -54,7 +54,7 @@ use self::{session::EmbeddedSession, shared::Shared, threads::Threads};
 use super::{Driver, OpenError, Session, Store};
 
 /// An open embedded store. Clones are the same store; it closes when the last of them, and of the [`Store`]s
-/// made from them, is gone.
+/// made from them, is gone. Dropping the last one blocks until it is closed; [`Self::close`] does not.
 #[derive(Debug, Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,

@@ -44,13 +44,13 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(
-        current: Segment,
+        current: Option<Segment>,
         last: u64,
         capacity: usize,
         supply: Arc<Supply>,
         disk: Arc<Disk>,
     ) -> Self {
-        Self { current: Some(current), last, capacity: capacity as u64, supply, disk }
+        Self { current, last, capacity: capacity as u64, supply, disk }
     }
 
     /// Writes one record and syncs it.

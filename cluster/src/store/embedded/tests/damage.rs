@@ -206,7 +206,7 @@ fn a_damaged_engine_file_is_never_read_as_if_it_were_whole() {
             bytes[at] ^= 0x21;
             fs::write(victim.path().join(name), bytes).unwrap();
             match read_all(victim.path()) {
-                Ok(found) => assert_eq!(found, expected, "byte {at} of {name}"),
+                Ok(found) => assert!(found == expected, "byte {at} of {name} changed what is read"),
                 Err(_) => refused += 1,
             }
         }

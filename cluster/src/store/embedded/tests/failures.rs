@@ -101,6 +101,26 @@ fn when_the_log_cannot_be_cut_back_the_outcome_is_unknown() {
 }
 
 #[test]
+fn after_a_failed_checkpoint_nothing_more_commits_and_nothing_is_lost() {
+    let (folder, embedded) = open();
+    let store = embedded.store();
+    let confirmed = run(async {
+        embedded.inner.shared.disk.faults.plan(Step::SyncEngine, ErrorKind::Other, 0);
+        for n in 0..10_000 {
+            match put(&store, &format!("key{n:05}"), &"x".repeat(1000)).await {
+                Ok(_) => {}
+                Err(CommitError::Failed(_)) => return n,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("the checkpoint did not fail");
+    });
+    drop((store, embedded));
+    let found = found_after_a_crash(&folder);
+    assert_eq!(found.len(), confirmed);
+}
+
+#[test]
 fn what_was_read_back_after_a_crash_is_synced_before_anyone_sees_it() {
     // A record that only the operating system had: the process died between write and sync.
     let (folder, embedded) = open();

@@ -96,17 +96,25 @@ fn a_full_disk_refuses_commits_and_answers_reads_until_there_is_room() {
             check(&store, more).await;
             more
         });
-        // Closed or crashed while full: everything is still there.
+        // Crashed while full, or closed and opened again while full: everything is still there.
         let copy = tempfile::tempdir().unwrap();
         copy_as_after_a_crash(&disk.path.join("data"), copy.path());
+        run(check(&Embedded::open(small(copy.path())).unwrap().store(), confirmed));
         drop((store, embedded));
-        for path in [copy.path(), &disk.path.join("data")] {
-            let moved = tempfile::tempdir().unwrap();
-            copy_as_after_a_crash(path, moved.path());
-            let again = Embedded::open(small(moved.path())).unwrap();
-            run(check(&again.store(), confirmed));
-        }
+        let again = Embedded::open(config(&disk, reserve)).unwrap();
+        run(check(&again.store(), confirmed));
     }
+}
+
+#[test]
+fn a_store_is_not_made_on_a_full_disk_and_the_error_says_why() {
+    let Some(disk) = SmallDisk::mount(4) else { return };
+    let ballast = disk.path.join("ballast");
+    fs::write(&ballast, vec![0; 8 << 20]).unwrap_err();
+    let error = Embedded::open(config(&disk, 0)).unwrap_err();
+    assert!(matches!(&error, crate::store::OpenError::Io { .. }), "{error:?}");
+    fs::remove_file(&ballast).unwrap();
+    run(put(&Embedded::open(config(&disk, 0)).unwrap().store(), "key", "value")).unwrap();
 }
 
 #[test]
