@@ -3,7 +3,8 @@
 //! Only the last write before a crash can be incomplete, and it was never answered. So the log ends at the
 //! first place where no valid record follows; and a valid record that does not continue the versions before
 //! it shows that something acknowledged is missing, which is reported and never skipped. What cannot be told
-//! from a write cut short is damage to the very last record with nothing after it.
+//! from a write cut short is damage to the very last record, or the loss of the last segment, with nothing
+//! after it.
 
 use std::{
     fs, io,

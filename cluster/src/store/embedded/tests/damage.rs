@@ -137,6 +137,7 @@ fn a_segment_that_is_missing_in_the_middle_is_reported() {
     copy_as_after_a_crash(&live, &crashed);
     let mut segments: Vec<_> =
         fs::read_dir(crashed.join("log")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
     segments.sort();
     assert!(segments.len() > 4);
     for missing in &segments[..segments.len() - 1] {

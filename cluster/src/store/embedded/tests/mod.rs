@@ -59,6 +59,14 @@ async fn dump(store: &Store, limit: usize) -> Vec<(Bytes, Bytes)> {
     }
 }
 
+/// Waits until no checkpoint writes: files that change while they are copied show no moment at all.
+fn wait_until_quiet(embedded: &Embedded) {
+    let shared = &embedded.inner.shared;
+    while shared.checkpoints.is_busy() && !shared.room.is_wanted() && shared.failure().is_none() {
+        std::thread::yield_now();
+    }
+}
+
 /// What `from` would look like after a crash right now: a copy of files that nobody closed.
 fn copy_as_after_a_crash(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
