@@ -244,7 +244,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         if let Err(reason) = self.check(&decision) {
             return Ok(self.poison(work, reason));
         }
-        let reply = decision.reply.as_ref().map(|reply| codec::pack(reply));
+        let reply = decision.reply.as_ref().map(codec::pack);
         let last_event = self.adopt(decision, &moment)?;
         Ok(match reply {
             Some(body) => Taken::Answered(DraftAnswer { refused: false, body, last_event }),

@@ -59,12 +59,10 @@ pub fn plan(
         let owner = lease.and_then(|lease| lease.owner.as_ref());
         let mine = target.is_some_and(|target| candidates[target] == me.name);
         match owner {
-            Some(owner) if owner == me => {
-                if target.is_some() && !mine {
-                    actions.push(Action::Release { shard });
-                }
+            Some(owner) if owner == me && target.is_some() && !mine => {
+                actions.push(Action::Release { shard });
             }
-            Some(owner) if alive(&owner.name, owner.incarnation) => {}
+            Some(owner) if owner == me || alive(&owner.name, owner.incarnation) => {}
             _ if mine => actions.push(Action::Claim { shard, seen: lease.cloned() }),
             _ => {}
         }
