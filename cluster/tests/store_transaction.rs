@@ -290,7 +290,7 @@ fn a_page_of_own_writes_keeps_to_its_bytes() {
     on_virtual_time(async {
         let store = SimStore::new(Dice::new(1)).connect(Lifeline::new("node"));
         let mut tx = store.begin();
-        (0..20_u8).for_each(|index| tx.set(vec![index], vec![0; 100_000]));
+        (0..20_u8).for_each(|index| tx.set(vec![index], vec![0; 99_000]));
         let page = tx.range(&RangeRead::new(KeyRange::prefix(""))).await.unwrap();
         assert_eq!((page.pairs.len(), page.more), (6, true));
     });

@@ -1,5 +1,6 @@
 //! `cadre-loadtest`: load generator, promise checker and simulation driver.
 
+mod bench;
 mod simulate;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Bench(bench::Args),
     Simulate(simulate::Args),
 }
 
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let done = match Cli::parse().command {
+        Command::Bench(args) => bench::run(&args),
         Command::Simulate(args) => simulate::run(&args),
     };
     match done {

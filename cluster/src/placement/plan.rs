@@ -60,9 +60,10 @@ pub fn plan(
         let mine = target.is_some_and(|target| candidates[target] == me.name);
         match owner {
             Some(owner) if owner == me && target.is_some() && !mine => {
-                actions.push(Action::Release { shard });
+                actions.push(Action::Release { shard })
             }
-            Some(owner) if owner == me || alive(&owner.name, owner.incarnation) => {}
+            // Also our own, which `alive` counts as such.
+            Some(owner) if alive(&owner.name, owner.incarnation) => {}
             _ if mine => actions.push(Action::Claim { shard, seen: lease.cloned() }),
             _ => {}
         }

@@ -26,8 +26,12 @@ pub(super) struct LocalWrites {
 }
 
 impl LocalWrites {
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.cleared.is_empty()
+    pub fn of(mutations: &[Mutation]) -> Self {
+        let mut local = Self::default();
+        for mutation in mutations {
+            local.record(mutation);
+        }
+        local
     }
 
     pub fn record(&mut self, mutation: &Mutation) {

@@ -1,6 +1,6 @@
 //! A transaction: reads at one version, its own writes visible to it, everything it read remembered.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use futures::{Stream, stream};
@@ -18,7 +18,8 @@ pub struct Transaction {
     reads: Mutex<Vec<KeyRange>>,
     mutations: Vec<Mutation>,
     bytes: usize,
-    local: LocalWrites,
+    /// The writes as reads see them: made with the first read that follows a write, which most never have.
+    local: OnceLock<LocalWrites>,
     refused: Option<CommitError>,
 }
 
@@ -30,7 +31,7 @@ impl Transaction {
             reads: Mutex::default(),
             mutations: Vec::new(),
             bytes: 0,
-            local: LocalWrites::default(),
+            local: OnceLock::new(),
             refused: None,
         }
     }
@@ -44,7 +45,7 @@ impl Transaction {
     pub async fn get(&self, key: &[u8]) -> Result<Option<Bytes>, ReadError> {
         let value = self.snapshot_get(key).await?;
         // What was set or cleared here is so whatever the store holds.
-        if !matches!(self.local.get(key), Some(Local::Value(_) | Local::Cleared)) {
+        if !matches!(self.local(key), Some(Local::Value(_) | Local::Cleared)) {
             self.add_read_conflict(KeyRange::single(key.to_vec()));
         }
         Ok(value)
@@ -53,7 +54,7 @@ impl Transaction {
     /// The value of a key, without minding later changes to it.
     pub async fn snapshot_get(&self, key: &[u8]) -> Result<Option<Bytes>, ReadError> {
         self.check_key(key)?;
-        match self.local.get(key) {
+        match self.local(key) {
             Some(Local::Value(value)) => Ok(Some(value)),
             Some(Local::Cleared) => Ok(None),
             Some(Local::Added(delta)) => {
@@ -80,16 +81,14 @@ impl Transaction {
             return Ok(Page::default());
         }
         let mut rest = read.clone().limit(read.limit.min(RangeRead::PAIRS_MAX));
-        if self.local.is_empty() {
-            return self.session.range(&rest).await;
-        }
+        let Some(local) = self.writes() else { return self.session.range(&rest).await };
         loop {
-            let unread = RangeRead { range: self.local.uncleared(&rest.range, rest.reverse), ..rest.clone() };
+            let unread = RangeRead { range: local.uncleared(&rest.range, rest.reverse), ..rest.clone() };
             let stored =
                 if unread.range.is_empty() { Page::default() } else { self.session.range(&unread).await? };
             let interval = covered(&rest, &stored);
             let exhausted = !stored.more;
-            let page = self.local.merge(&rest, &interval, stored);
+            let page = local.merge(&rest, &interval, stored);
             if !page.pairs.is_empty() || exhausted {
                 return Ok(page);
             }
@@ -192,7 +191,9 @@ impl Transaction {
             }
             _ => {}
         }
-        self.local.record(&mutation);
+        if let Some(local) = self.local.get_mut() {
+            local.record(&mutation);
+        }
         self.bytes += mutation.bytes();
         self.mutations.push(mutation);
     }
@@ -224,6 +225,15 @@ impl Transaction {
             return Err(CommitError::TooLarge { what: "transaction", limit, actual });
         }
         self.session.commit(commit).await
+    }
+
+    /// What this transaction has written, if anything.
+    fn writes(&self) -> Option<&LocalWrites> {
+        (!self.mutations.is_empty()).then(|| self.local.get_or_init(|| LocalWrites::of(&self.mutations)))
+    }
+
+    fn local(&self, key: &[u8]) -> Option<Local> {
+        self.writes()?.get(key)
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), ReadError> {

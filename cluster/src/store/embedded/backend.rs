@@ -2,19 +2,17 @@
 //!
 //! The engine gives up for good, reads included, after any failed write. A full disk is no reason for that:
 //! here a write that finds no room first gives up the reserve and then waits for room, in the checkpoint's
-//! thread, while reads go on.
+//! thread, while reads go on. Everything read is verified ([`Sums`]).
 
-use std::{
-    fs::{File, OpenOptions},
-    io,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fs::OpenOptions, io, sync::Arc, time::Duration};
 
 use redb::{StorageBackend, backends::FileBackend};
 
-use super::{folder::is_full, room::Room};
+use super::{
+    folder::{Folder, is_full},
+    room::Room,
+    sums::Sums,
+};
 
 /// How often a write that found the disk full looks again.
 const FULL_RETRY: Duration = Duration::from_millis(50);
@@ -22,26 +20,24 @@ const FULL_RETRY: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Backend {
     file: FileBackend,
+    sums: Sums,
     room: Arc<Room>,
     durable: bool,
 }
 
 impl Backend {
-    pub(super) fn open(path: &Path, create: bool, durable: bool, room: Arc<Room>) -> io::Result<Self> {
-        let file: File =
-            OpenOptions::new().read(true).write(true).create(create).truncate(create).open(path)?;
-        Ok(Self { file: FileBackend::new(file).map_err(io::Error::other)?, room, durable })
+    pub(super) fn open(folder: &Folder, create: bool, durable: bool, room: Arc<Room>) -> io::Result<Self> {
+        let options = OpenOptions::new().read(true).write(true).create(create).truncate(create).clone();
+        let file = FileBackend::new(options.open(folder.base())?).map_err(io::Error::other)?;
+        Ok(Self { file, sums: Sums::open(&folder.sums(), create)?, room, durable })
     }
 
     /// Tries until it succeeds, fails for another reason than a full disk, or the store closes.
-    fn insist(&self, attempt: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    fn insist<T>(&self, attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match attempt() {
                 Err(error) if is_full(&error) => {
-                    if self.room.give_up_reserve() {
-                        continue;
-                    }
-                    if !self.room.wait(FULL_RETRY) {
+                    if !self.room.give_up_reserve() && !self.room.wait(FULL_RETRY) {
                         return Err(error);
                     }
                 }
@@ -60,19 +56,27 @@ impl StorageBackend for Backend {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
+        self.file.read(offset, out)?;
+        self.sums.check(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.insist(|| self.file.set_len(len))
+        self.insist(|| self.file.set_len(len))?;
+        self.sums.resize(len);
+        Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if self.insist(|| self.sums.flush())? && self.durable {
+            self.sums.sync()?;
+        }
         if self.durable { self.file.sync_data() } else { Ok(()) }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.insist(|| self.file.write(offset, data))
+        self.insist(|| self.file.write(offset, data))?;
+        self.sums.update(offset, data);
+        Ok(())
     }
 
     fn close(&self) -> io::Result<()> {

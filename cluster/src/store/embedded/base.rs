@@ -4,7 +4,13 @@
 //! big transaction per checkpoint, with its two-phase commit and the allocator's state stored along, so that
 //! it opens as fast after a crash as after a clean stop.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    panic::{self, AssertUnwindSafe},
+    path::Path,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use redb::{Database, Range, ReadOnlyTable, ReadableDatabase, TableDefinition};
@@ -74,11 +80,14 @@ impl Base {
     }
 
     fn start(path: &Path, cache_bytes: usize, backend: Backend) -> Result<Self, OpenError> {
-        let database = Database::builder()
-            .set_cache_size(cache_bytes)
-            .create_with_backend(backend)
-            .map_err(|error| engine(path)(BaseError(error.into())))?;
-        Ok(Self { database })
+        // The header is the one part that the engine reads before anything has verified it, and it believes
+        // some of it.
+        let open = || Database::builder().set_cache_size(cache_bytes).create_with_backend(backend);
+        match panic::catch_unwind(AssertUnwindSafe(open)) {
+            Ok(Ok(database)) => Ok(Self { database }),
+            Ok(Err(error)) => Err(engine(path)(BaseError(error.into()))),
+            Err(_) => Err(corrupt(path, "the engine cannot read its header")),
+        }
     }
 
     fn init(&self, store: StoreId) -> Result<(), BaseError> {
@@ -105,28 +114,38 @@ impl Base {
     }
 
     /// Writes the net effect of a frozen generation, and that everything up to its last version is in here.
-    pub(super) fn checkpoint(&self, generation: &Generation) -> Result<(), BaseError> {
+    /// Gives the bytes of what was removed.
+    pub(super) fn checkpoint(&self, generation: &Generation) -> Result<u64, BaseError> {
+        let freed = Cell::new(0);
+        let free = |key: &[u8], value: &[u8]| freed.set(freed.get() + (key.len() + value.len()) as u64);
         let mut write = self.database.begin_write()?;
         write.set_quick_repair(true);
         {
             // Both callbacks write to the same table, one after the other.
-            let data = std::cell::RefCell::new(write.open_table(DATA)?);
+            let data = RefCell::new(write.open_table(DATA)?);
             generation.net::<BaseError>(
                 |begin, end| {
-                    Ok(data.borrow_mut().retain_in::<&[u8], _>(&begin[..]..&end[..], |_, _| false)?)
+                    let range = &begin[..]..&end[..];
+                    Ok(data.borrow_mut().retain_in::<&[u8], _>(range, |key, value| {
+                        free(key, value);
+                        false
+                    })?)
                 },
                 |key, value| {
                     let mut data = data.borrow_mut();
                     match value {
                         Some(value) => drop(data.insert(&key[..], &value[..])?),
-                        None => drop(data.remove(&key[..])?),
+                        None => {
+                            data.remove(&key[..])?.inspect(|value| free(key, value.value()));
+                        }
                     }
                     Ok(())
                 },
             )?;
             write.open_table(META)?.insert(APPLIED, &generation.newest().to_le_bytes()[..])?;
         }
-        Ok(write.commit()?)
+        write.commit()?;
+        Ok(freed.get())
     }
 
     /// The contents now.
@@ -166,6 +185,9 @@ fn engine(path: &Path) -> impl FnOnce(BaseError) -> OpenError {
     let path = path.to_owned();
     move |BaseError(error)| match error {
         redb::Error::Corrupted(reason) => OpenError::Corrupt { path, reason },
+        redb::Error::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
+            OpenError::Corrupt { path, reason: source.to_string() }
+        }
         redb::Error::Io(source) => OpenError::Io { action: "read", path, source },
         error => OpenError::Engine { path, source: Arc::new(error) },
     }

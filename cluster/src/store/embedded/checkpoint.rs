@@ -20,6 +20,9 @@ struct State {
     frozen: Option<Arc<Generation>>,
     /// The one before it, for conflict checks.
     retired: Option<Arc<Generation>>,
+    /// Those before that, which some reader may still hold. Freeing one takes long: no reader should be the
+    /// last to let go of it.
+    old: Vec<Arc<Generation>>,
     closed: bool,
 }
 
@@ -83,8 +86,20 @@ impl Checkpoints {
 
     fn done(&self) {
         let mut state = self.state();
-        state.retired = state.frozen.take();
+        let frozen = state.frozen.take();
+        let retired = std::mem::replace(&mut state.retired, frozen);
+        state.old.extend(retired);
         self.changed.notify_all();
+    }
+
+    /// Frees what nobody needs any more, when everybody reads at `floor` or later.
+    pub(super) fn sweep(&self, floor: u64) {
+        let mut state = self.state();
+        let unneeded = state.retired.take_if(|retired| retired.newest() <= floor);
+        state.old.extend(unneeded);
+        let free: Vec<_> = state.old.extract_if(.., |old| Arc::strong_count(old) == 1).collect();
+        drop(state);
+        drop(free);
     }
 }
 
@@ -92,9 +107,9 @@ impl Checkpoints {
 pub(super) fn run(shared: &Shared, base: Base) {
     while let Some(frozen) = shared.checkpoints.next() {
         let start = Instant::now();
-        let written = base.checkpoint(&frozen).and_then(|()| base.snapshot());
-        let snapshot = match written {
-            Ok(snapshot) => snapshot,
+        let written = base.checkpoint(&frozen).and_then(|freed| Ok((freed, base.snapshot()?)));
+        let (freed, snapshot) = match written {
+            Ok(written) => written,
             Err(error) => {
                 // Everything is still in the log, and will be after the next opening.
                 tracing::error!(%error, source = ?std::error::Error::source(&error), "checkpoint failed");
@@ -108,9 +123,13 @@ pub(super) fn run(shared: &Shared, base: Base) {
             base: snapshot,
         });
         shared.checkpoints.done();
-        shared.supply.release(frozen.newest());
+        let version = frozen.newest();
+        tracing::debug!(version, bytes = frozen.bytes(), "checkpoint done");
+        drop(frozen);
+        shared.checkpoints.sweep(shared.readers.floor());
+        shared.supply.release(version);
         shared.stats.checkpoint(start);
+        shared.room.freed(freed);
         shared.room.restore_reserve();
-        tracing::debug!(version = frozen.newest(), bytes = frozen.bytes(), "checkpoint done");
     }
 }

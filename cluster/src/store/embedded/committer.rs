@@ -13,7 +13,8 @@ use super::{
     base::BaseError,
     conflict::History,
     log::{AppendError, Log, Operation, RecordBuffer},
-    overlay::{Generation, Undo},
+    overlay::{Generation, Lookup, Undo},
+    pace::Pace,
     queue::{Reply, Request},
     shared::Shared,
     view::View,
@@ -28,6 +29,7 @@ pub(super) struct Committer {
     last: u64,
     record: RecordBuffer,
     arena: Arena,
+    pace: Pace,
 }
 
 /// A group on its way to the disk.
@@ -49,7 +51,8 @@ struct Answer {
 
 impl Committer {
     pub(super) fn new(shared: Arc<Shared>, log: Log, active: Arc<Generation>, last: u64) -> Self {
-        Self { shared, log, active, last, record: RecordBuffer::default(), arena: Arena::default() }
+        let (record, arena, pace) = (RecordBuffer::default(), Arena::default(), Pace::new());
+        Self { shared, log, active, last, record, arena, pace }
     }
 
     /// Works until the queue is closed and empty, then moves everything into the engine.
@@ -57,6 +60,11 @@ impl Committer {
         let shared = Arc::clone(&self.shared);
         let mut waiting = VecDeque::new();
         while shared.queue.take(&mut waiting) {
+            if let Some((wanted, at_most)) = self.pace.gather(waiting.len()) {
+                let came = shared.queue.gather(wanted - waiting.len(), at_most);
+                self.pace.gathered(came);
+                shared.queue.take(&mut waiting);
+            }
             self.make_room();
             self.commit(&mut waiting);
         }
@@ -65,10 +73,13 @@ impl Committer {
 
     fn commit(&mut self, waiting: &mut VecDeque<Request>) {
         let mut group = self.prepare(waiting);
+        let prepared = Instant::now();
         if group.writers > 0 {
             self.write(&mut group);
         }
         let now = Instant::now();
+        let answered = group.answers.len();
+        self.pace.wrote(now - prepared, answered, waiting.len() + self.shared.queue.len());
         let mut released = 0;
         for answer in group.answers {
             self.shared.stats.answered(answer.start, now);
@@ -83,14 +94,13 @@ impl Committer {
     fn prepare(&mut self, waiting: &mut VecDeque<Request>) -> Group {
         let floor = self.shared.readers.floor();
         self.active.collect(floor);
-        let history = {
-            let view = self.shared.readers.view();
-            History::new(&view, self.shared.checkpoints.retired().as_ref())
-        };
+        let view = self.shared.readers.view();
+        let history = History::new(&view, self.shared.checkpoints.retired());
         let mut group =
             Group { version: self.last + 1, floor, writers: 0, undo: Vec::new(), answers: Vec::new() };
         let config = &self.shared.config;
         let (transactions_max, bytes_max) = (config.group_transactions_max, config.group_bytes_max);
+        let short = self.shared.room.is_short();
         self.record.start();
         while group.answers.len() < transactions_max
             && self.record.len() < bytes_max
@@ -98,8 +108,9 @@ impl Committer {
         {
             let weight = request.weight();
             let Request { commit, cohort, start, reply, .. } = request;
-            let admitted = self.admit(&commit, cohort.map(|cohort| cohort.version), &history);
-            let result = admitted.and_then(|()| self.lay_out(commit, &mut group));
+            let admitted =
+                self.admit(&commit, cohort.map(|cohort| cohort.version), &history, (short, weight));
+            let result = admitted.and_then(|()| self.lay_out(commit, &mut group, &view));
             if matches!(result, Err(CommitError::Conflict)) {
                 self.shared.stats.conflict();
             }
@@ -108,9 +119,19 @@ impl Committer {
         group
     }
 
-    fn admit(&self, commit: &Commit, read_at: Option<u64>, history: &History) -> Result<(), CommitError> {
+    fn admit(
+        &self,
+        commit: &Commit,
+        read_at: Option<u64>,
+        history: &History,
+        (short, bytes): (bool, usize),
+    ) -> Result<(), CommitError> {
         if let Some(error) = self.shared.failure() {
             return Err(error);
+        }
+        if short && !is_only_clears(commit) && !self.shared.room.allows(bytes as u64) {
+            let reason = "the disk reserve is in use; until it is back, clear something first".to_owned();
+            return Err(CommitError::Full { reason });
         }
         match read_at {
             Some(version) if !commit.reads.is_empty() => history.check(&commit.reads, version),
@@ -119,13 +140,14 @@ impl Committer {
     }
 
     /// Applies a transaction to the overlay and adds it to the record.
-    fn lay_out(&mut self, commit: Commit, group: &mut Group) -> Result<Committed, CommitError> {
+    fn lay_out(&mut self, commit: Commit, group: &mut Group, view: &View) -> Result<Committed, CommitError> {
         let stamp = Stamp::new(Version(group.version), group.writers);
-        // Sums may have to be read from the engine, which can fail: only before anything is applied.
-        let sums = self.read_sums(&commit)?;
-        let mut sums = sums.into_iter();
+        // What is added to may have to be read from the engine, which can fail: only before anything is
+        // applied.
+        let terms = stored_terms(&commit, view).map_err(|error| CommitError::Failed(Arc::new(error)))?;
+        let mut terms = terms.into_iter();
         for mutation in commit.mutations {
-            let operation = self.resolve(mutation, &stamp, &mut sums);
+            let operation = self.resolve(mutation, &stamp, &mut terms);
             self.record.push(&operation);
             group.undo.extend(self.active.apply(operation, group.version, group.floor));
         }
@@ -133,24 +155,12 @@ impl Committer {
         Ok(Committed { stamp })
     }
 
-    /// What is stored under the keys that are added to, below the active generation.
-    fn read_sums(&self, commit: &Commit) -> Result<Vec<Option<Bytes>>, CommitError> {
-        let keys = commit.mutations.iter().filter_map(|mutation| match mutation {
-            Mutation::Add { key, .. } => Some(key),
-            _ => None,
-        });
-        let view = self.shared.readers.view();
-        let read = |key: &Bytes| view.get(key, u64::MAX);
-        keys.map(read).collect::<Result<_, BaseError>>().map_err(|error| CommitError::Failed(Arc::new(error)))
-    }
-
     fn resolve(
         &mut self,
         mutation: Mutation,
         stamp: &Stamp,
-        sums: &mut impl Iterator<Item = Option<Bytes>>,
+        terms: &mut impl Iterator<Item = Option<Bytes>>,
     ) -> Operation {
-        use super::overlay::Lookup;
         match mutation {
             Mutation::Set { key, value } => {
                 Operation::Set { key: self.arena.keep(&key), value: self.arena.keep(&value), fresh: false }
@@ -161,8 +171,8 @@ impl Committer {
                 Operation::ClearRange { range: crate::store::KeyRange { begin, end } }
             }
             Mutation::Add { key, delta } => {
-                let below = sums.next().flatten();
-                // This transaction may have written the key since the sums were read.
+                let below = terms.next().flatten();
+                // This transaction may have written the key itself meanwhile.
                 let old = match self.active.get(&key, u64::MAX) {
                     Lookup::Value(value) => Some(value),
                     Lookup::Gone => None,
@@ -216,6 +226,10 @@ impl Committer {
     fn make_room(&mut self) {
         let limit = self.shared.config.checkpoint_bytes;
         if self.active.bytes() < limit {
+            // What was cleared makes room only once it is cleared in the engine.
+            if self.shared.room.is_short() {
+                self.freeze_if_idle();
+            }
             return;
         }
         if self.active.bytes() >= 2 * limit && self.shared.checkpoints.is_busy() {
@@ -251,6 +265,21 @@ impl Committer {
             tracing::warn!("closing without a last checkpoint");
         }
     }
+}
+
+/// What is stored under the keys that a transaction adds to, in the order of its adds.
+fn stored_terms(commit: &Commit, view: &View) -> Result<Vec<Option<Bytes>>, BaseError> {
+    let keys = commit.mutations.iter().filter_map(|mutation| match mutation {
+        Mutation::Add { key, .. } => Some(key),
+        _ => None,
+    });
+    keys.map(|key| view.get(key, u64::MAX)).collect()
+}
+
+fn is_only_clears(commit: &Commit) -> bool {
+    let is_clear =
+        |mutation: &Mutation| matches!(mutation, Mutation::Clear { .. } | Mutation::ClearRange { .. });
+    commit.mutations.iter().all(is_clear)
 }
 
 /// Memory for keys and values, in large pieces. What the overlay keeps is copied here, because a caller's

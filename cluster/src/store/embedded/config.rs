@@ -23,7 +23,9 @@ pub struct EmbeddedConfig {
     pub checkpoint_bytes: usize,
     /// The size of one log file. They are reused, so the folder keeps a few of them.
     pub segment_bytes: usize,
-    /// Disk space set aside, given up when the disk is full so that a checkpoint can still free the log.
+    /// Disk space set aside, given up when the disk is full so that a checkpoint can still free the log. From
+    /// then until there is room for it again, only clears are accepted. As much as a checkpoint is a good
+    /// size; zero for none.
     pub reserve_bytes: u64,
     /// How much memory the commits that wait for the committer may take together; more of them wait outside.
     pub queue_bytes: usize,
@@ -44,7 +46,7 @@ impl EmbeddedConfig {
             path: path.into(),
             checkpoint_bytes: 64 << 20,
             segment_bytes: 16 << 20,
-            reserve_bytes: 16 << 20,
+            reserve_bytes: 64 << 20,
             queue_bytes: 64 << 20,
             // Two bytes of a stamp count the transactions of one group.
             group_transactions_max: 4096,
@@ -56,7 +58,7 @@ impl EmbeddedConfig {
 
     /// Brings what would not work into the range that does.
     pub(super) fn normalized(mut self) -> Self {
-        self.checkpoint_bytes = self.checkpoint_bytes.max(64 << 10);
+        self.checkpoint_bytes = self.checkpoint_bytes.max(16 << 10);
         self.segment_bytes = self.segment_bytes.clamp(64 << 10, 1 << 30);
         self.queue_bytes = self.queue_bytes.clamp(1 << 20, 1 << 30);
         self.group_transactions_max = self.group_transactions_max.clamp(1, usize::from(u16::MAX));

@@ -15,8 +15,8 @@ pub(super) struct History {
 
 impl History {
     /// `retired`: the last generation that was checkpointed, kept for transactions that began before.
-    pub(super) fn new(view: &View, retired: Option<&Arc<Generation>>) -> Self {
-        let mut generations: Vec<_> = retired.cloned().into_iter().collect();
+    pub(super) fn new(view: &View, retired: Option<Arc<Generation>>) -> Self {
+        let mut generations: Vec<_> = retired.into_iter().collect();
         generations.extend(view.frozen.clone());
         generations.push(Arc::clone(&view.active));
         let since = generations.first().map_or(u64::MAX, |oldest| oldest.since);

@@ -39,6 +39,10 @@ impl Folder {
         self.root.join("base")
     }
 
+    pub(super) fn sums(&self) -> PathBuf {
+        self.root.join("base.sums")
+    }
+
     pub(super) fn log(&self) -> PathBuf {
         self.root.join("log")
     }

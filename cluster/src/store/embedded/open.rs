@@ -14,9 +14,10 @@ use super::{
     base::{Base, BaseError},
     checkpoint::Checkpoints,
     committer::Committer,
+    disk::Disk,
     folder::{Folder, cannot, corrupt, sync_folder},
     lock::FolderLock,
-    log::{self, Log, Supply},
+    log::{self, Log, Mold, Supply},
     manifest::{Manifest, State},
     overlay::Generation,
     queue::Queue,
@@ -83,7 +84,7 @@ fn create(
         _ => {}
     }
     fs::create_dir(&log).map_err(cannot("make", &log))?;
-    let backend = Backend::open(&base, true, config.is_durable(), Arc::clone(room));
+    let backend = Backend::open(folder, true, config.is_durable(), Arc::clone(room));
     Base::create(&base, manifest.store, config.cache_bytes, backend.map_err(cannot("make", &base))?)?;
     sync_folder(folder.root()).map_err(cannot("sync", folder.root()))?;
     Manifest { state: State::Ready, ..*manifest }.write(folder)
@@ -97,13 +98,13 @@ fn start(
     lock: FolderLock,
 ) -> Result<(Arc<Shared>, Threads, watch::Receiver<bool>), OpenError> {
     let (log_path, base_path) = (folder.log(), folder.base());
-    for path in [&log_path, &base_path] {
+    for path in [&log_path, &base_path, &folder.sums()] {
         if !path.exists() {
             return Err(corrupt(path, "it is missing"));
         }
     }
     let recovered = log::recover(&log_path, manifest.store)?;
-    let backend = Backend::open(&base_path, false, config.is_durable(), Arc::clone(&room));
+    let backend = Backend::open(&folder, false, config.is_durable(), Arc::clone(&room));
     let backend = backend.map_err(cannot("open", &base_path))?;
     let base = Base::open(&base_path, manifest.store, config.cache_bytes, backend)?;
     let failed = |error: BaseError| OpenError::Engine { path: base_path.clone(), source: Arc::new(error) };
@@ -124,19 +125,17 @@ fn start(
     let spares_max = 3 * config.checkpoint_bytes / config.segment_bytes + 2;
     let sequence = recovered.next_sequence();
     let (sealed, spares) = recovered.into_files(applied);
-    let supply = Supply::new(
-        log_path.clone(),
-        manifest.store,
-        config.segment_bytes,
+    let mold = Mold {
+        folder: log_path.clone(),
+        store: manifest.store,
+        segment_bytes: config.segment_bytes as u64,
         spares_max,
         durable,
-        sequence,
-        sealed,
-        spares,
-    );
-    let supply = Arc::new(supply);
+    };
+    let supply = Arc::new(Supply::new(mold, sequence, sealed, spares));
     let segment = supply.first().map_err(cannot("make a segment in", &log_path))?;
-    let log = Log::new(segment, last, config.segment_bytes, durable, Arc::clone(&supply), Arc::clone(&stats));
+    let disk = Arc::new(Disk::new(durable, Arc::clone(&stats)));
+    let log = Log::new(segment, last, config.segment_bytes, Arc::clone(&supply), Arc::clone(&disk));
     let snapshot = base.snapshot().map_err(failed)?;
     let view = View { active: Arc::clone(&active), frozen: None, base: snapshot };
     let shared = Arc::new(Shared {
@@ -145,6 +144,8 @@ fn start(
         checkpoints: Checkpoints::default(),
         supply,
         room,
+        #[cfg(test)]
+        disk,
         stats,
         failed: OnceLock::new(),
         closing: Closing::default(),

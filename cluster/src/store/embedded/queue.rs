@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::{
@@ -39,8 +40,8 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Request>,
-    /// The committer sleeps: waking it costs a system call that is only made then.
-    asleep: bool,
+    /// The committer sleeps until so many wait: waking it costs a system call that is only made then.
+    wake_at: Option<usize>,
     closed: bool,
 }
 
@@ -79,7 +80,8 @@ impl Queue {
             return false;
         }
         state.waiting.push_back(request);
-        if std::mem::take(&mut state.asleep) {
+        let waiting = state.waiting.len();
+        if state.wake_at.take_if(|wake_at| waiting >= *wake_at).is_some() {
             drop(state);
             self.arrived.notify_one();
         }
@@ -94,7 +96,7 @@ impl Queue {
             if state.closed {
                 return false;
             }
-            state.asleep = true;
+            state.wake_at = Some(1);
             state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if batch.is_empty() {
@@ -103,6 +105,22 @@ impl Queue {
             batch.append(&mut state.waiting);
         }
         true
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.state().waiting.len()
+    }
+
+    /// Waits until `wanted` are in the queue, but no longer than that. False when they did not come.
+    pub(super) fn gather(&self, wanted: usize, at_most: Duration) -> bool {
+        let mut state = self.state();
+        if state.waiting.len() < wanted && !state.closed {
+            state.wake_at = Some(wanted);
+            (state, _) = self.arrived.wait_timeout(state, at_most).unwrap_or_else(PoisonError::into_inner);
+            state.wake_at = None;
+        }
+        state.waiting.len() >= wanted
     }
 
     /// Gives the room of an answered request back.
@@ -115,7 +133,7 @@ impl Queue {
         self.room.close();
         let mut state = self.state();
         state.closed = true;
-        state.asleep = false;
+        state.wake_at = None;
         drop(state);
         self.arrived.notify_one();
     }

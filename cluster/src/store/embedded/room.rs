@@ -1,4 +1,8 @@
 //! Disk space: the reserve, and whether somebody waits for room.
+//!
+//! The reserve is what gets a store out of a full disk: a checkpoint that finds no room takes it, and from then
+//! on only clears are accepted, and writes for half of what they freed in the engine's file, so that what the
+//! reserve gave is not filled up again. When the room for it is back, so is everything else.
 
 use std::{
     fs::{self, OpenOptions},
@@ -8,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::folder::fill_with_zeros;
+use super::folder::{fill_with_zeros, is_full};
 
 /// A file full of nothing, deleted when a checkpoint needs the space, made again when there is plenty.
 #[derive(Debug)]
@@ -22,6 +26,10 @@ pub(super) struct Room {
 #[derive(Debug, Default)]
 struct State {
     has_reserve: bool,
+    /// There was no room for the reserve, or it was needed.
+    short: bool,
+    /// What may be written all the same.
+    allowance: u64,
     /// A checkpoint waits for room.
     wanting: bool,
     closed: bool,
@@ -38,10 +46,22 @@ impl Room {
             return;
         }
         match self.make_reserve() {
-            Ok(()) => self.state().has_reserve = true,
+            Ok(()) => {
+                let mut state = self.state();
+                state.has_reserve = true;
+                if std::mem::take(&mut state.short) {
+                    tracing::info!(bytes = self.bytes, "disk has room again; the reserve is back");
+                }
+            }
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), bytes = self.bytes, %error, "cannot set disk space aside");
                 fs::remove_file(&self.path).ok();
+                let mut state = self.state();
+                let known = state.short;
+                state.short |= is_full(&error);
+                if !known {
+                    let path = self.path.display();
+                    tracing::warn!(%path, bytes = self.bytes, %error, "cannot set disk space aside");
+                }
             }
         }
     }
@@ -60,6 +80,7 @@ impl Room {
     pub(super) fn give_up_reserve(&self) -> bool {
         let mut state = self.state();
         let had_one = std::mem::take(&mut state.has_reserve) && fs::remove_file(&self.path).is_ok();
+        state.short |= had_one;
         if had_one {
             tracing::warn!(bytes = self.bytes, "disk is full; gave up the reserve to finish a checkpoint");
         }
@@ -79,6 +100,26 @@ impl Room {
     /// A write found room again.
     pub(super) fn found(&self) {
         self.state().wanting = false;
+    }
+
+    /// Whether the reserve is in use: only what makes room should be accepted.
+    pub(super) fn is_short(&self) -> bool {
+        self.state().short
+    }
+
+    /// A checkpoint removed so many bytes from the engine, which can use their room again.
+    pub(super) fn freed(&self, bytes: u64) {
+        let mut state = self.state();
+        // Half: pages are copied before they are freed, and what is freed is in pieces.
+        state.allowance = if state.short { state.allowance + bytes / 2 } else { 0 };
+    }
+
+    /// Whether so many bytes may be written while the reserve is in use.
+    pub(super) fn allows(&self, bytes: u64) -> bool {
+        let mut state = self.state();
+        let left = state.allowance.checked_sub(bytes);
+        state.allowance = left.unwrap_or(state.allowance);
+        left.is_some()
     }
 
     /// Whether a checkpoint waits for room.

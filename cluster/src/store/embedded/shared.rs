@@ -21,6 +21,8 @@ pub(super) struct Shared {
     pub(super) checkpoints: Checkpoints,
     pub(super) supply: Arc<Supply>,
     pub(super) room: Arc<Room>,
+    #[cfg(test)]
+    pub(super) disk: Arc<super::disk::Disk>,
     pub(super) stats: Arc<Stats>,
     pub(super) failed: OnceLock<Cause>,
     pub(super) closing: Closing,

@@ -1,7 +1,6 @@
 //! What the store counts, for metrics and for benchmarks.
 
 use std::{
-    fs::File,
     io,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -83,10 +82,10 @@ impl Stats {
         }
     }
 
-    /// Syncs a file of the log.
-    pub(super) fn sync(&self, file: &File) -> io::Result<()> {
+    /// Measures a sync of the log.
+    pub(super) fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let start = Instant::now();
-        let result = file.sync_data();
+        let result = sync();
         self.metrics.sync_seconds.record(start.elapsed());
         self.syncs.fetch_add(1, Ordering::Relaxed);
         result

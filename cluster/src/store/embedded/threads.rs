@@ -12,7 +12,9 @@ use tokio::{sync::watch, time::Instant};
 use super::{base::Base, checkpoint, committer::Committer, lock::FolderLock, log, shared::Shared};
 
 /// How often readers that take too long are looked for.
-const EXPIRE_EVERY: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
+/// Every so many ticks a disk that was full is tried again; each try writes the whole reserve.
+const RESERVE_EVERY: u64 = 5;
 
 #[derive(Debug)]
 pub(super) struct Threads {
@@ -46,8 +48,15 @@ pub(super) fn start(
             let failed = spawned.is_err();
             started.send(spawned).ok();
             shared.room.restore_reserve();
-            while !failed && !shared.closing.wait(EXPIRE_EVERY) {
+            for second in 1u64.. {
+                if failed || shared.closing.wait(TICK) {
+                    break;
+                }
                 shared.readers.expire(Instant::now());
+                shared.checkpoints.sweep(shared.readers.floor());
+                if shared.room.is_short() && second % RESERVE_EVERY == 0 {
+                    shared.room.restore_reserve();
+                }
             }
         });
         shared.readers.close();

@@ -37,11 +37,11 @@ impl View {
             return Ok(page);
         }
         let mut merge = Merge::new(self, read, version);
-        let mut bytes = 0;
+        let (limit, mut bytes) = (read.limit.min(RangeRead::PAIRS_MAX), 0);
         while let Some((key, value)) = merge.next()? {
             bytes += key.len() + value.len();
             page.pairs.push(KeyValue { key, value });
-            if page.pairs.len() >= read.limit || bytes >= read.target_bytes {
+            if page.pairs.len() >= limit || bytes >= read.target_bytes {
                 page.more = true;
                 break;
             }

@@ -71,10 +71,14 @@ impl ClusterFile {
     /// Nobody answered.
     pub(super) fn silent(&self, patience: Duration) -> OpenError {
         let Self { path, coordinators } = self;
+        let certificates = match coordinators.contains(":tls") {
+            true => ", and that both sides' certificates pass each other's `verify_peers`",
+            false => "",
+        };
         let reason = format!(
             "no answer within {} ms from the cluster that {path} names ({coordinators}); check that it runs \
              and is available (`fdbcli --exec status`), that these addresses can be reached from here, and \
-             that the client library has its version",
+             that the client library has its version{certificates}",
             patience.as_millis()
         );
         OpenError::Unreachable { reason }
@@ -157,6 +161,21 @@ mod tests {
     fn a_missing_file_is_named_with_what_to_do() {
         let error = locate(Some(Path::new("/nowhere/fdb.cluster"))).unwrap_err().to_string();
         assert!(error.contains("/nowhere/fdb.cluster") && error.contains(VARIABLE), "{error}");
+    }
+
+    #[test]
+    fn silence_is_explained_by_what_there_is_to_check() {
+        let said = |coordinators: &str| {
+            let file = ClusterFile { path: "/etc/fdb.cluster".into(), coordinators: coordinators.into() };
+            file.silent(Duration::from_secs(2)).to_string()
+        };
+        let plain = said("10.0.0.1:4500");
+        assert!(
+            plain.contains("2000 ms")
+                && plain.contains("/etc/fdb.cluster")
+                && plain.contains("10.0.0.1:4500")
+        );
+        assert!(!plain.contains("certificates") && said("10.0.0.1:4500:tls").contains("certificates"));
     }
 
     #[test]

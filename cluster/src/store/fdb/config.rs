@@ -1,10 +1,10 @@
 //! How to reach a cluster.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::network::Settings;
+use super::{Tls, network::Settings};
 use crate::store::OpenError;
 
 /// Where the cluster is, and how long to wait for it.
@@ -108,35 +108,6 @@ impl Config {
     }
 }
 
-/// How both sides prove who they are. What is left out is what the client library's own environment variables
-/// (`FDB_TLS_…`) say.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Tls {
-    /// The file with our certificate chain.
-    pub cert: Option<PathBuf>,
-    /// The file with its private key.
-    pub key: Option<PathBuf>,
-    /// The file with the authorities that the other side's certificate has to come from.
-    pub ca: Option<PathBuf>,
-    /// What the other side's certificate has to say, such as `Check.Valid=1,S.CN=fdb.example.com`.
-    pub verify_peers: Option<String>,
-    /// The passphrase of the key.
-    pub password: Option<String>,
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls")
-            .field("cert", &self.cert)
-            .field("key", &self.key)
-            .field("ca", &self.ca)
-            .field("verify_peers", &self.verify_peers)
-            .field("password", &self.password.as_ref().map(|_| "***"))
-            .finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde::de::{
@@ -170,19 +141,5 @@ mod tests {
         assert!(refusal(Config::new("x".repeat(257))).contains("257"));
         assert!(refusal(Config { transaction_timeout_ms: 0, ..Config::new("prod") }).contains("0 ms"));
         assert!(refusal(Config { watches_max: 2_000_000, ..Config::new("prod") }).contains("2000000"));
-    }
-
-    #[test]
-    fn a_missing_key_file_is_refused_by_its_path() {
-        let tls = Tls { key: Some("/nowhere/key.pem".into()), ..Tls::default() };
-        let error = Config { tls: Some(tls), ..Config::new("prod") }.check().unwrap_err();
-        assert!(error.to_string().contains("/nowhere/key.pem"), "{error}");
-    }
-
-    #[test]
-    fn the_passphrase_is_never_shown() {
-        let tls = Tls { password: Some("hunter2".into()), ..Tls::default() };
-        let shown = format!("{:?}", Config { tls: Some(tls), ..Config::new("prod") });
-        assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
     }
 }

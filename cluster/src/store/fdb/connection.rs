@@ -11,7 +11,7 @@ use foundationdb::{
     options::{DatabaseOption, TransactionOption},
 };
 
-use super::{Config, cluster_file::ClusterFile, error};
+use super::{Config, cluster_file::ClusterFile, error, network};
 use crate::store::{OpenError, TRANSACTION_BYTES_MAX};
 
 /// The database, as the client library calls it.
@@ -34,9 +34,18 @@ impl Connection {
         Ok(Self { database, patience: Duration::from_millis(config.transaction_timeout_ms) })
     }
 
+    /// A transaction that can watch keys, for which the client library wants it to see its own writes.
+    pub(super) fn begin_watching(&self) -> FdbResult<Transaction> {
+        if network::is_running() {
+            self.database.create_trx()
+        } else {
+            Err(FdbError::from_code(error::SHUTDOWN_IN_PROGRESS))
+        }
+    }
+
     /// A transaction that reads what is stored, whatever it has written.
-    pub(super) fn transaction(&self) -> FdbResult<Transaction> {
-        let transaction = self.database.create_trx()?;
+    pub(super) fn begin(&self) -> FdbResult<Transaction> {
+        let transaction = self.begin_watching()?;
         transaction.set_option(TransactionOption::ReadYourWritesDisable)?;
         Ok(transaction)
     }

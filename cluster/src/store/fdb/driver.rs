@@ -28,10 +28,9 @@ impl FdbDriver {
         }
     }
 
-    /// A watch takes effect when the transaction that asks for it commits, and then outlives it. It needs a
-    /// transaction of its own: the client library offers none to those that do not read their own writes.
+    /// A watch takes effect when the transaction that asks for it commits, and then outlives it.
     async fn arm(&self, key: &[u8]) -> Result<impl Future<Output = ()> + Send + 'static, FdbError> {
-        let transaction = self.connection.database.create_trx()?;
+        let transaction = self.connection.begin_watching()?;
         let change = transaction.watch(&self.prefix.key(key));
         self.connection.wait(transaction.commit()).await?;
         Ok(change.map(drop))

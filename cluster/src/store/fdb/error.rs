@@ -16,6 +16,9 @@ pub(super) const TRANSACTION_TIMED_OUT: i32 = 1031;
 /// Also what a confirmed commit without a stamp ends with.
 pub(super) const COMMIT_UNKNOWN_RESULT: i32 = 1021;
 
+/// Also what a use after the client was stopped ends with.
+pub(super) const SHUTDOWN_IN_PROGRESS: i32 = 1043;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     /// Somebody else wrote what was read.
@@ -63,7 +66,7 @@ const CODES: &[(i32, &str, Meaning)] = &[
     (1039, "cluster_version_changed", Meaning::Lost),
     (1041, "lookup_failed", Meaning::Lost),
     (1042, "commit_proxy_memory_limit_exceeded", Meaning::NotNow),
-    (1043, "shutdown_in_progress", Meaning::Lost),
+    (SHUTDOWN_IN_PROGRESS, "shutdown_in_progress", Meaning::Lost),
     (1051, "batch_transaction_throttled", Meaning::NotNow),
     (1078, "grv_proxy_memory_limit_exceeded", Meaning::NotNow),
     (1100, "broken_promise", Meaning::Lost),

@@ -33,9 +33,11 @@ mod error;
 mod network;
 mod prefix;
 mod session;
+mod tls;
 
-pub use config::{Config, Tls};
+pub use config::Config;
 pub use network::stop;
+pub use tls::Tls;
 
 use std::time::Duration;
 
@@ -48,7 +50,7 @@ use super::{OpenError, Store};
 pub async fn open(config: Config) -> Result<Store, OpenError> {
     config.check()?;
     let cluster_file = cluster_file::locate(config.cluster_file.as_deref())?;
-    network::start(&config.network())?;
+    let _first_use = network::start(&config.network())?;
     let connection = connection::Connection::open(&config, &cluster_file)?;
     let patience = Duration::from_millis(config.open_timeout_ms);
     let directory = directory::open(&connection.database, &config.cluster);

@@ -2,14 +2,22 @@
 //!
 //! The library cannot be started again after it was stopped or after its start failed, and its code must not
 //! run any more once the process takes its memory apart. So the thread belongs to the process and not to
-//! any store, and an exit handler stops it however the process comes to `exit`: by returning from `main`, by
-//! `std::process::exit`, or at the end of a test run.
+//! any store, and an exit handler has it stopped however the process comes to `exit`: by returning from
+//! `main`, by `std::process::exit`, or at the end of a test run.
+//!
+//! Two things make that harder than it sounds. The handler runs on a thread whose thread-local variables are
+//! gone, and the library needs its own there: so a thread that waits for nothing else calls the library. And
+//! handlers run in the reverse order of their registration, among them those that take apart what the
+//! library made on first use: so ours is registered again after each use that may have been such a first one.
 
 use std::{
     ffi::c_int,
-    fs::File,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Sender},
+    },
     thread::{self, JoinHandle},
 };
 
@@ -26,6 +34,8 @@ use crate::store::OpenError;
 const API_VERSION: i32 = 730;
 
 static NETWORK: OnceLock<Result<Network, String>> = OnceLock::new();
+/// From the start of the network until just before it is stopped.
+static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// What all stores of a process share.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +51,12 @@ struct Network {
 }
 
 struct Running {
-    stop: NetworkStop,
-    thread: JoinHandle<()>,
+    network: (NetworkStop, JoinHandle<()>),
+    stopper: (Sender<(NetworkStop, JoinHandle<()>)>, JoinHandle<()>),
 }
 
-/// Starts the network unless it runs already.
-pub(super) fn start(settings: &Settings) -> Result<(), OpenError> {
+/// Starts the network unless it runs already. What is given back is kept until the library has been used.
+pub(super) fn start(settings: &Settings) -> Result<FirstUse, OpenError> {
     let refuse = |reason: String| Err(OpenError::Unreachable { reason });
     match NETWORK.get_or_init(|| boot(settings.clone())) {
         Err(reason) => refuse(reason.clone()),
@@ -58,21 +68,35 @@ pub(super) fn start(settings: &Settings) -> Result<(), OpenError> {
              use the same for every cluster, or another process"
                 .into(),
         ),
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(FirstUse),
     }
 }
 
+/// Registers the exit handler once more when it is over.
+pub(super) struct FirstUse;
+
+impl Drop for FirstUse {
+    fn drop(&mut self) {
+        // Should it be refused, the one from the start still stands.
+        at_exit(stop_at_exit);
+    }
+}
+
+/// Whether the library may be called. Once it is being stopped it is not to be asked for anything new.
+pub(super) fn is_running() -> bool {
+    RUNNING.load(Ordering::Acquire)
+}
+
 /// Stops the network thread and waits for it. Everything that still waits for FoundationDB then fails or waits
-/// for good, and nothing can be opened any more. The process does this by itself when it exits; a program may
-/// do it earlier, after its last use of the store.
+/// for good, and nothing can be opened any more. The process does this by itself when it exits; a program that
+/// has its tasks in hand does it after the last of them, before it returns from `main`.
 pub fn stop() {
     let Some(Ok(network)) = NETWORK.get() else { return };
-    let Some(Running { stop, thread }) = network.running().take() else { return };
-    // Neither can go wrong for a network that was started once and is stopped once, and an exit handler has
-    // nobody to tell.
-    if stop.stop().is_ok() {
-        let _ = thread.join();
-    }
+    let Some(Running { network, stopper: (stopper, thread) }) = network.running().take() else { return };
+    RUNNING.store(false, Ordering::Release);
+    // The stopper is there until it is told, and tells what goes wrong itself.
+    let _ = stopper.send(network);
+    let _ = thread.join();
 }
 
 impl Network {
@@ -98,18 +122,35 @@ fn boot(settings: Settings) -> Result<Network, String> {
         })?;
     }
     let (runner, started) = builder.build().map_err(refused)?;
-    // Registered after the library's own handlers, so that it runs before them, and before the thread starts.
     if at_exit(stop_at_exit) != 0 {
         return Err("no exit handler can be registered to stop the FoundationDB client".into());
     }
-    let thread = thread::Builder::new()
-        .name("fdb-network".into())
-        .spawn(move || run(runner))
-        .map_err(|error| format!("cannot start a thread for the FoundationDB client: {error}"))?;
-    Ok(Network { settings, running: Mutex::new(Some(Running { stop: started.wait(), thread })) })
+    let (stopper, told) = mpsc::channel();
+    let stopping = spawn("fdb-stop", move || told.recv().into_iter().for_each(halt))?;
+    let network = spawn("fdb-network", move || run(runner))?;
+    RUNNING.store(true, Ordering::Release);
+    let running = Running { network: (started.wait(), network), stopper: (stopper, stopping) };
+    Ok(Network { settings, running: Mutex::new(Some(running)) })
 }
 
-#[allow(unsafe_code, reason = "sound because the exit handler stops the network before the process ends")]
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map_err(|error| format!("cannot start a thread for the FoundationDB client: {error}"))
+}
+
+fn halt((stop, network): (NetworkStop, JoinHandle<()>)) {
+    match stop.stop() {
+        Ok(()) => drop(network.join()),
+        Err(error) => tracing::error!(%error, code = error.code(), "the FoundationDB client does not stop"),
+    }
+}
+
+#[allow(
+    unsafe_code,
+    reason = "sound because the exit handler has the network stopped before the process ends"
+)]
 fn run(runner: NetworkRunner) {
     if let Err(error) = unsafe { runner.run() } {
         tracing::error!(%error, code = error.code(), "the FoundationDB client's network thread failed");
@@ -127,18 +168,10 @@ extern "C" fn stop_at_exit() {
 }
 
 impl Settings {
-    /// Refuses files that cannot be read: the client library would only say so in its own log.
+    /// Refuses what cannot work, before anything is started that cannot be started again.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let tls = self.tls.iter().flat_map(|tls| [&tls.cert, &tls.key, &tls.ca]).flatten();
-        let directories = [&self.external_client_directory, &self.trace_directory].into_iter().flatten();
-        for path in tls {
-            File::open(path).map_err(|source| OpenError::Io {
-                action: "read",
-                path: path.clone(),
-                source,
-            })?;
-        }
-        for path in directories {
+        self.tls.as_ref().map_or(Ok(()), Tls::check)?;
+        for path in [&self.external_client_directory, &self.trace_directory].into_iter().flatten() {
             path.read_dir().map_err(|source| OpenError::Io { action: "list", path: path.clone(), source })?;
         }
         Ok(())

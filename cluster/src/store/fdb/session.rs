@@ -40,7 +40,7 @@ impl FdbSession {
         match self.transaction.get() {
             Some(transaction) => Ok(transaction),
             None => {
-                let transaction = self.connection.transaction()?;
+                let transaction = self.connection.begin()?;
                 Ok(self.transaction.get_or_init(|| transaction))
             }
         }
@@ -95,7 +95,7 @@ impl FdbSession {
     async fn write(mut self, commit: &Commit) -> FdbResult<Stamp> {
         let transaction = match self.transaction.take() {
             Some(transaction) => transaction,
-            None => self.connection.transaction()?,
+            None => self.connection.begin()?,
         };
         for range in &commit.reads {
             let (begin, end) = self.prefix.range(range);

@@ -18,12 +18,9 @@ use std::{io, sync::Arc};
 pub(super) use record::{Operation, RecordBuffer};
 pub(super) use recover::recover;
 pub(super) use segment::Segment;
-pub(super) use supply::{Supply, run as run_supply};
+pub(super) use supply::{Mold, Supply, run as run_supply};
 
-use super::{
-    folder::{is_full, write_at},
-    stats::Stats,
-};
+use super::{disk::Disk, folder::is_full};
 
 /// Why a record was not appended.
 #[derive(Debug)]
@@ -41,9 +38,8 @@ pub(super) struct Log {
     /// The version of the last record.
     last: u64,
     capacity: u64,
-    durable: bool,
     supply: Arc<Supply>,
-    stats: Arc<Stats>,
+    disk: Arc<Disk>,
 }
 
 impl Log {
@@ -51,11 +47,10 @@ impl Log {
         current: Segment,
         last: u64,
         capacity: usize,
-        durable: bool,
         supply: Arc<Supply>,
-        stats: Arc<Stats>,
+        disk: Arc<Disk>,
     ) -> Self {
-        Self { current: Some(current), last, capacity: capacity as u64, durable, supply, stats }
+        Self { current: Some(current), last, capacity: capacity as u64, supply, disk }
     }
 
     /// Writes one record and syncs it.
@@ -64,11 +59,8 @@ impl Log {
         self.turn_over(record.len())?;
         let segment = self.current.as_mut().expect("there is a segment to write to");
         let bytes = record.finish(segment.seed, version);
-        let mut written = write_at(&segment.file, bytes, segment.end);
-        if self.durable {
-            written = written.and_then(|()| self.stats.sync(&segment.file));
-        }
-        if let Err(error) = written {
+        let written = self.disk.write(&segment.file, bytes, segment.end);
+        if let Err(error) = written.and_then(|()| self.disk.sync(&segment.file)) {
             return Err(self.give_up(error));
         }
         segment.end += bytes.len() as u64;
@@ -102,9 +94,7 @@ impl Log {
         let Some(segment) = self.current.take_if(|_| is_full(&error)) else {
             return AppendError::Broken { source: error, attempted: true };
         };
-        let cut = segment.file.set_len(segment.end);
-        let cut = cut.and_then(|()| if self.durable { segment.file.sync_all() } else { Ok(()) });
-        match cut {
+        match self.disk.cut(&segment.file, segment.end) {
             Ok(()) => {
                 self.supply.seal(segment, self.last);
                 AppendError::Full(error)

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,15 +11,21 @@ use super::{
     segment::{Segment, set_aside},
 };
 
-/// What the supply needs to know to make a segment.
+/// What a supply needs to know to make segments.
+#[derive(Debug)]
+pub(in super::super) struct Mold {
+    pub(in super::super) folder: PathBuf,
+    pub(in super::super) store: StoreId,
+    pub(in super::super) segment_bytes: u64,
+    /// More old segments than this are deleted instead of kept.
+    pub(in super::super) spares_max: usize,
+    pub(in super::super) durable: bool,
+}
+
+/// Between the log, which uses segments up, and the thread that makes them.
 #[derive(Debug)]
 pub(in super::super) struct Supply {
-    folder: PathBuf,
-    store: StoreId,
-    segment_bytes: u64,
-    /// More old segments than this are deleted instead of kept.
-    spares_max: usize,
-    durable: bool,
+    mold: Mold,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -38,26 +44,16 @@ struct State {
 }
 
 impl Supply {
+    /// `sequence`: that of the next segment. `sealed`: older segments that are still needed, and the last
+    /// version in them. `spares`: files to use again.
     pub(in super::super) fn new(
-        folder: PathBuf,
-        store: StoreId,
-        segment_bytes: usize,
-        spares_max: usize,
-        durable: bool,
+        mold: Mold,
         sequence: u64,
         sealed: Vec<(PathBuf, u64)>,
         spares: Vec<PathBuf>,
     ) -> Self {
         let state = State { sequence, next: None, failed: None, sealed, spares, closed: false };
-        Self {
-            folder,
-            store,
-            segment_bytes: segment_bytes as u64,
-            spares_max,
-            durable,
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-        }
+        Self { mold, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Makes the first segment after opening, small because somebody waits for it.
@@ -65,9 +61,8 @@ impl Supply {
         const FIRST_ZEROED_BYTES: u64 = 256 << 10;
         let mut state = self.state();
         let old = state.spares.pop();
-        let zeroed = self.segment_bytes.min(FIRST_ZEROED_BYTES);
-        let made =
-            Segment::prepare(&self.folder, self.store, state.sequence, old.as_deref(), zeroed, self.durable);
+        let zeroed = self.mold.segment_bytes.min(FIRST_ZEROED_BYTES);
+        let made = self.mold.make(state.sequence, old.as_deref(), zeroed);
         state.sequence += u64::from(made.is_ok());
         made
     }
@@ -141,14 +136,7 @@ pub(in super::super) fn run(supply: &Supply) {
         }
         let (old, sequence) = (state.spares.pop(), state.sequence);
         drop(state);
-        let made = Segment::prepare(
-            &supply.folder,
-            supply.store,
-            sequence,
-            old.as_deref(),
-            supply.segment_bytes,
-            supply.durable,
-        );
+        let made = supply.mold.make(sequence, old.as_deref(), supply.mold.segment_bytes);
         let mut state = supply.state();
         match made {
             Ok(segment) => {
@@ -168,6 +156,12 @@ pub(in super::super) fn run(supply: &Supply) {
 
 impl Supply {
     fn has_surplus(&self, state: &State) -> bool {
-        state.spares.len() > self.spares_max
+        state.spares.len() > self.mold.spares_max
+    }
+}
+
+impl Mold {
+    fn make(&self, sequence: u64, old: Option<&Path>, zeroed: u64) -> io::Result<Segment> {
+        Segment::prepare(&self.folder, self.store, sequence, old, zeroed, self.durable)
     }
 }

@@ -234,6 +234,11 @@ impl Generation {
         self.layer.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(test)]
+    pub(in super::super) fn mask_count(&self) -> usize {
+        self.masks.load(Ordering::Acquire)
+    }
+
     /// How many keys it has an entry for, and how many superseded states it keeps.
     #[cfg(test)]
     pub(in super::super) fn counts(&self) -> (usize, usize) {

@@ -1,9 +1,16 @@
 //! What the embedded store promises, and what it does when its folder, its disk or its process fails it.
 
 mod basic;
+mod damage;
+mod failures;
+mod folder;
+mod full;
+mod isolation;
+mod kill;
 mod model;
+mod overlay;
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use bytes::Bytes;
 
@@ -48,6 +55,20 @@ async fn dump(store: &Store, limit: usize) -> Vec<(Bytes, Bytes)> {
         match last.filter(|_| page.more) {
             Some(next) => rest.begin = next,
             None => return pairs,
+        }
+    }
+}
+
+/// What `from` would look like after a crash right now: a copy of files that nobody closed.
+fn copy_as_after_a_crash(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_as_after_a_crash(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
         }
     }
 }

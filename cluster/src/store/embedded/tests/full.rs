@@ -1,0 +1,133 @@
+//! A disk that is really full: a small file system of its own.
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use super::*;
+
+/// A file system of a few megabytes, gone when dropped.
+struct SmallDisk {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// `None`, with a notice, where file systems cannot be mounted.
+    fn mount(megabytes: usize) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        fs::create_dir(&path).unwrap();
+        let size = format!("size={megabytes}m");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self { path, _folder: folder });
+        }
+        eprintln!("skipped: mounting a small file system needs root");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        Command::new("umount").arg(&self.path).status().ok();
+    }
+}
+
+fn config(disk: &SmallDisk, reserve_bytes: u64) -> EmbeddedConfig {
+    EmbeddedConfig {
+        checkpoint_bytes: 256 << 10,
+        segment_bytes: 256 << 10,
+        reserve_bytes,
+        ..small(&disk.path.join("data"))
+    }
+}
+
+fn value(n: usize) -> String {
+    format!("{n}/{}", "x".repeat(2000))
+}
+
+/// Commits until the disk is full, and says how many were confirmed.
+async fn fill(store: &Store, from: usize) -> usize {
+    for n in from..from + 100_000 {
+        match put(store, &format!("key{n:06}"), &value(n)).await {
+            Ok(_) => {}
+            Err(CommitError::Full { .. }) => return n,
+            Err(error) => panic!("commit {n}: {error}"),
+        }
+    }
+    panic!("the disk does not fill up");
+}
+
+async fn check(store: &Store, confirmed: usize) {
+    let found = dump(store, 100).await;
+    let found: Vec<_> = found.into_iter().filter(|(key, _)| key.starts_with(b"key")).collect();
+    assert_eq!(found.len(), confirmed);
+    for (n, (_, stored)) in found.iter().enumerate() {
+        assert_eq!(*stored, value(n));
+    }
+}
+
+/// Commits again and again until there is room.
+async fn commit_once_there_is_room(store: &Store, key: &str) {
+    for _ in 0..500 {
+        match put(store, key, "value").await {
+            Ok(_) => return,
+            Err(CommitError::Full { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("commits stay refused although there is room");
+}
+
+#[test]
+fn a_full_disk_refuses_commits_and_answers_reads_until_there_is_room() {
+    for reserve in [0, 512 << 10] {
+        let Some(disk) = SmallDisk::mount(10) else { return };
+        let ballast = disk.path.join("ballast");
+        fs::write(&ballast, vec![0; 3 << 20]).unwrap();
+        let embedded = Embedded::open(config(&disk, reserve)).unwrap();
+        let store = embedded.store();
+        let confirmed = run(async {
+            let confirmed = fill(&store, 0).await;
+            check(&store, confirmed).await;
+            fs::remove_file(&ballast).unwrap();
+            commit_once_there_is_room(&store, "after").await;
+            let more = fill(&store, confirmed).await;
+            assert!(more > confirmed + 100, "{confirmed} before, {more} after");
+            check(&store, more).await;
+            more
+        });
+        // Closed or crashed while full: everything is still there.
+        let copy = tempfile::tempdir().unwrap();
+        copy_as_after_a_crash(&disk.path.join("data"), copy.path());
+        drop((store, embedded));
+        for path in [copy.path(), &disk.path.join("data")] {
+            let moved = tempfile::tempdir().unwrap();
+            copy_as_after_a_crash(path, moved.path());
+            let again = Embedded::open(small(moved.path())).unwrap();
+            run(check(&again.store(), confirmed));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_can_be_freed_by_clearing() {
+    let Some(disk) = SmallDisk::mount(10) else { return };
+    let embedded = Embedded::open(config(&disk, 1 << 20)).unwrap();
+    let store = embedded.store();
+    run(async {
+        let confirmed = fill(&store, 0).await;
+        for _ in 0..500 {
+            let mut tx = store.begin();
+            tx.clear_range(KeyRange::prefix("key"));
+            match tx.commit().await {
+                Ok(_) => break,
+                Err(CommitError::Full { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        check(&store, 0).await;
+        commit_once_there_is_room(&store, "after").await;
+        let again = fill(&store, 0).await;
+        assert!(again > confirmed / 5, "{confirmed} before, {again} after clearing everything");
+    });
+}
