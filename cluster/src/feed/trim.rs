@@ -62,6 +62,9 @@ async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
     /// A thousand events with a few index entries each stay well below the largest transaction.
     const EVENTS: usize = 1_000;
     let mut tx = feed.store.begin();
+    // What is still to come must not be taken for trimmed.
+    let end = feed.snapshot_cursor(&tx).await.map_err(FeedError::from)?;
+    let to = to.min(end);
     let prefix = keys::feed(&feed.tenant, &feed.id);
     let epoch = foundationdb_tuple::pack(&(to.epoch(),));
     let last = keys::with_stamp(&[&prefix[..], &epoch].concat(), to.stamp(), to.position());

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     address::{Address, ShardId},
+    clock::Timestamp,
     feed::Cursor,
     keys,
     placement::Epoch,
@@ -59,7 +60,9 @@ pub(super) struct Live<E: Entity> {
     /// The last inbox message that was read. Later ones have larger stamps.
     inbox_after: Option<Bytes>,
     in_flight: Option<Box<InFlight>>,
-    running: BTreeMap<String, (u32, ActorRef<EffectMessage>)>,
+    running: BTreeMap<String, Run>,
+    /// Counts the effects that were started, to tell their results apart.
+    runs: u64,
     /// Inputs counted by the shard, to know that none is on its way when the entity rests.
     received: u64,
     /// After a step was refused: one input at a time, to find out which it was.
@@ -72,6 +75,15 @@ struct InFlight {
     works: Vec<(Work, Taken)>,
     start: Vec<String>,
     cancel: Vec<String>,
+    /// The earliest timer that it sets.
+    timer: Option<Timestamp>,
+}
+
+/// An attempt at an effect that was started and has not reported.
+struct Run {
+    number: u64,
+    attempt: u32,
+    actor: ActorRef<EffectMessage>,
 }
 
 struct LiveCount(Arc<std::sync::atomic::AtomicUsize>);
@@ -106,6 +118,7 @@ impl<E: Entity> Actor for EntityActor<E> {
             inbox_after: None,
             in_flight: None,
             running: BTreeMap::new(),
+            runs: 0,
             received: 0,
             cautious: false,
             draining: false,
@@ -124,7 +137,9 @@ impl<E: Entity> Actor for EntityActor<E> {
                 if matches!(work, Work::Command { .. } | Work::Timer { .. }) {
                     live.received += 1;
                 }
-                live.waiting.push_back(work);
+                if live.is_current(&work) {
+                    live.waiting.push_back(work);
+                }
             }
             EntityMessage::Bell => {
                 live.received += 1;
@@ -165,11 +180,11 @@ impl<E: Entity> Actor for EntityActor<E> {
         live: &mut Box<Live<E>>,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
-            let died = live.running.iter().find(|(_, (_, actor))| actor.get_id() == cell.get_id());
-            if let Some((id, (attempt, _))) = died {
+            let died = live.running.iter().find(|(_, run)| run.actor.get_id() == cell.get_id());
+            if let Some((id, run)) = died {
                 metrics::counter!("cadre_host_effect_panics_total").increment(1);
                 let result = Err(EffectError::transient(format!("effect died: {error}")));
-                let work = Work::Effect { id: id.clone(), attempt: *attempt, result };
+                let work = Work::Effect { id: id.clone(), attempt: run.attempt, run: run.number, result };
                 // To ourselves: it cannot be gone.
                 let _ = myself.cast(EntityMessage::Work(work));
             }
@@ -273,12 +288,15 @@ impl<E: Entity> EntityActor<E> {
                 Taken::Silent => {}
             }
         }
-        for id in done.cancel {
-            if let Some((_, actor)) = live.running.remove(&id) {
-                actor.kill();
-            }
+        if let Some(due) = done.timer {
+            // A shard that is gone looks at its timers when it is back.
+            let _ = live.args.supervisor.cast(ShardMessage::TimerSet(due));
+        }
+        for id in &done.cancel {
+            live.forget_run(id);
         }
         for id in done.start {
+            live.forget_run(&id);
             self.schedule_effect(myself, live, &id).await;
         }
     }
@@ -307,7 +325,8 @@ impl<E: Entity> EntityActor<E> {
     /// Starts the current attempt at an effect, now or when its pause is over.
     async fn schedule_effect(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>, id: &str) {
         let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
-        let (attempt, pause) = (pending.attempt, live.args.shared.now().until(pending.not_before));
+        let attempt = pending.attempt;
+        let pause = pending.policy.pause(attempt, live.args.shared.now(), pending.not_before);
         if pause.is_zero() {
             self.start_effect(myself, live, id, attempt).await;
         } else {
@@ -324,25 +343,26 @@ impl<E: Entity> EntityActor<E> {
         attempt: u32,
     ) {
         let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
-        if pending.attempt != attempt || live.running.get(id).is_some_and(|(running, _)| *running == attempt)
-        {
+        if pending.attempt != attempt || live.running.contains_key(id) {
             return;
         }
+        live.runs += 1;
+        let number = live.runs;
         let args = EffectArgs {
             entity: self.entity.clone(),
             effect: pending.effect.clone(),
             deadline: Duration::from_millis(pending.policy.deadline_ms),
             context: EffectContext { address: live.args.address.clone(), id: id.to_owned(), attempt },
+            run: number,
             report_to: myself.clone(),
         };
         match Actor::spawn_linked(None, EffectActor, args.into(), myself.get_cell()).await {
             Ok((actor, _)) => {
-                live.running.insert(id.to_owned(), (attempt, actor));
+                live.running.insert(id.to_owned(), Run { number, attempt, actor });
             }
             Err(error) => {
                 let result = Err(EffectError::transient(format!("effect did not start: {error}")));
-                let work = Work::Effect { id: id.to_owned(), attempt, result };
-                let _ = myself.cast(EntityMessage::Work(work));
+                live.waiting.push_back(Work::Effect { id: id.to_owned(), attempt, run: number, result });
             }
         }
     }
@@ -362,11 +382,8 @@ fn submit<E: Entity>(
             }
         }
     }
-    if let Some(due) = draft.timer {
-        // A shard that is gone looks at its timers when it is back.
-        let _ = live.args.supervisor.cast(ShardMessage::TimerSet(due));
-    }
-    live.in_flight = Some(Box::new(InFlight { works, start: draft.start, cancel: draft.cancel }));
+    let Draft { start, cancel, timer, .. } = draft;
+    live.in_flight = Some(Box::new(InFlight { works, start, cancel, timer }));
     live.args.shared.committer.submit(Step {
         shard: live.args.shard,
         epoch: live.args.epoch,
@@ -390,7 +407,9 @@ impl<E: Entity> Live<E> {
             self.load().await?;
         }
         let limit = if self.cautious { 1 } else { self.args.shared.config.step_inputs_max };
-        if self.rung && self.waiting.len() < limit {
+        // However many commands wait, a page of messages waits among them.
+        let has_message = || self.waiting.iter().any(|work| matches!(work, Work::Message { .. }));
+        if self.rung && (self.waiting.len() < limit || !has_message()) {
             self.read_inbox(limit).await?;
         }
         let mut works = Vec::new();
@@ -504,7 +523,7 @@ impl<E: Entity> Live<E> {
         let mut works: Vec<Work> = step.works.into_iter().map(|(work, _)| work).collect();
         match error {
             StepError::Fenced => {
-                for work in &mut works {
+                for mut work in works.into_iter().chain(self.waiting.drain(..)) {
                     work.answer(Response::Moving);
                 }
                 Err(Stop)
@@ -528,6 +547,26 @@ impl<E: Entity> Live<E> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether an input is still awaited. The result of an effect is when it comes from the run that was started
+    /// last under its id, and only once.
+    fn is_current(&mut self, work: &Work) -> bool {
+        let Work::Effect { id, run, .. } = work else { return true };
+        if self.running.get(id).is_none_or(|running| running.number != *run) {
+            return false;
+        }
+        self.running.remove(id);
+        true
+    }
+
+    /// Ends the run of an effect that was cancelled or started anew, and forgets what it may have reported.
+    fn forget_run(&mut self, id: &str) {
+        if let Some(run) = self.running.remove(id) {
+            run.actor.kill();
+        }
+        self.waiting
+            .retain(|work| !matches!(work, Work::Effect { id: of, .. } | Work::Lost { id: of } if of == id));
     }
 
     /// Marks an input as one that broke the core: the next step only puts it aside.

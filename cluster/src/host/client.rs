@@ -8,7 +8,7 @@ use super::{
     Entity,
     shard::ask,
     shared::Shared,
-    wire::{Request, Response},
+    wire::{Request, Response, TooLong},
 };
 use crate::{
     address::{Address, InvalidAddress},
@@ -48,6 +48,14 @@ pub enum CallError<R> {
     /// Correct the request.
     #[error("command of {actual} bytes is over the limit of {limit}")]
     TooLarge {
+        /// The bound.
+        limit: usize,
+        /// What was asked for.
+        actual: usize,
+    },
+    /// Correct the request.
+    #[error("idempotency key of {actual} bytes is over the limit of {limit}")]
+    KeyTooLong {
         /// The bound.
         limit: usize,
         /// What was asked for.
@@ -101,6 +109,8 @@ impl Client {
     /// The pause between tries while a shard is moving.
     const PAUSE_FIRST: Duration = Duration::from_millis(5);
     const PAUSE_MAX: Duration = Duration::from_millis(200);
+    /// What goes over the bus beside a command and its key: headers and their packing.
+    const OVERHEAD_BYTES: usize = 512;
     /// One try over the bus; a lost message costs this much, not the whole timeout.
     const TRY_MAX: Duration = Duration::from_secs(2);
 
@@ -128,8 +138,12 @@ impl Client {
         timeout: Duration,
     ) -> Result<Called<E::Reply>, CallError<E::Refusal>> {
         let request = Request { key: key.map(str::to_owned), body: codec::pack(command) };
-        let (limit, actual) = (self.bus.max_payload(), request.body.len());
-        if actual + 256 > limit {
+        if let Err(TooLong { limit, actual }) = request.check_key() {
+            return Err(CallError::KeyTooLong { limit, actual });
+        }
+        let limit = self.bus.max_payload().saturating_sub(Self::OVERHEAD_BYTES);
+        let actual = request.body.len() + key.map_or(0, str::len);
+        if actual > limit {
             return Err(CallError::TooLarge { limit, actual });
         }
         let deadline = Instant::now() + timeout;

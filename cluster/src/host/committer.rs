@@ -208,8 +208,11 @@ struct Groups {
 /// How an attempt at a group ended.
 enum Attempted {
     Committed(Stamp),
-    /// The fence has moved since we last looked.
-    FenceMoved,
+    /// The fence has moved since we last looked, and no attempt at the group had committed by then. `gone`: this
+    /// life is over, and its markers may have been removed.
+    FenceMoved {
+        gone: bool,
+    },
     Failed(CommitError),
 }
 
@@ -230,20 +233,37 @@ impl Groups {
     async fn settle_or_split(&self, mut steps: Vec<Step>) -> (Option<Vec<Step>>, Option<Vec<Step>>) {
         let mut number = self.number.fetch_add(1, Ordering::Relaxed);
         let mut backoff = Self::BACKOFF_FIRST;
+        // Whether an attempt may have committed. Until that is known the group stays as it is: what was committed
+        // was all of it.
+        let mut unsure = false;
+        let mut fence = None;
         loop {
-            self.drop_fenced(&mut steps);
+            if !unsure {
+                // Read before what it guards: a refresh in between shows as a fence that has moved.
+                fence = self.fence.known();
+                self.drop_fenced(&mut steps);
+            }
             if steps.is_empty() {
                 break;
             }
             let started = tokio::time::Instant::now();
-            match self.attempt(number, &steps).await {
+            match self.attempt(number, &steps, fence).await {
                 Attempted::Committed(stamp) => {
                     metrics::histogram!("cadre_host_group_commit_seconds").record(started.elapsed());
                     metrics::histogram!("cadre_host_group_steps").record(steps.len() as f64);
                     self.tell(steps, stamp);
                     break;
                 }
-                Attempted::FenceMoved => {
+                Attempted::FenceMoved { gone } => {
+                    if gone && unsure {
+                        // Our markers are gone with the fence: nobody can tell any more.
+                        for step in steps {
+                            step.done.tell(Err(StepError::Failed));
+                        }
+                        break;
+                    }
+                    // An attempt still on its way would conflict with what moved the fence.
+                    unsure = false;
                     metrics::counter!("cadre_host_fence_moved_total").increment(1);
                     if let Err(error) = self.fence.refresh(&self.store).await {
                         tracing::debug!(%error, "cannot refresh the fence yet");
@@ -270,8 +290,11 @@ impl Groups {
                 Attempted::Failed(error) => {
                     metrics::counter!("cadre_host_group_retries_total", "error" => label(&error))
                         .increment(1);
-                    if is_on(Sabotage::UnknownIsFailed) && matches!(error, CommitError::OutcomeUnknown) {
-                        number = self.number.fetch_add(1, Ordering::Relaxed);
+                    if matches!(error, CommitError::OutcomeUnknown) {
+                        unsure = true;
+                        if is_on(Sabotage::UnknownIsFailed) {
+                            number = self.number.fetch_add(1, Ordering::Relaxed);
+                        }
                     }
                     if !matches!(error, CommitError::Conflict) {
                         backoff = pause(backoff).await;
@@ -283,30 +306,33 @@ impl Groups {
         (None, None)
     }
 
-    async fn attempt(&self, number: u64, steps: &[Step]) -> Attempted {
-        match self.try_commit(number, steps).await {
+    async fn attempt(&self, number: u64, steps: &[Step], fence: Option<u64>) -> Attempted {
+        match self.try_commit(number, steps, fence).await {
             Ok(attempted) => attempted,
             Err(error) => Attempted::Failed(error),
         }
     }
 
-    async fn try_commit(&self, number: u64, steps: &[Step]) -> Result<Attempted, CommitError> {
+    /// Commits if the stored fence is still `fence`.
+    async fn try_commit(
+        &self,
+        number: u64,
+        steps: &[Step],
+        fence: Option<u64>,
+    ) -> Result<Attempted, CommitError> {
         let me = &self.fence.me;
         let marker = keys::commit_marker(&me.name, me.incarnation, number);
         let mut tx = self.store.begin();
-        if !is_on(Sabotage::FenceOff) {
-            let (known, stored) = (self.fence.known(), read_fence(&tx, me).await?);
-            if stored.is_none() || stored != known {
-                return Ok(Attempted::FenceMoved);
-            }
+        let (stored, marked) = futures::future::try_join(read_fence(&tx, me), tx.get(&marker)).await?;
+        if let Some(value) = marked {
+            let stamp: [u8; Stamp::LEN] = value[..].try_into().expect("a marker is a stamp");
+            return Ok(Attempted::Committed(Stamp::from(stamp)));
+        }
+        if !is_on(Sabotage::FenceOff) && (stored.is_none() || stored != fence) {
+            return Ok(Attempted::FenceMoved { gone: stored.is_none() });
         }
         if steps.iter().all(|step| step.writes.is_empty()) {
             return Ok(Attempted::Committed(tx.commit().await?.stamp));
-        }
-        // The first attempt need not look: nobody else writes this key.
-        if let Some(value) = tx.get(&marker).await? {
-            let stamp: [u8; Stamp::LEN] = value[..].try_into().expect("a marker is a stamp");
-            return Ok(Attempted::Committed(Stamp::from(stamp)));
         }
         let mut base = 0;
         for step in steps {

@@ -176,7 +176,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                 self.changed = true;
                 self.decide(work, Input::Timer { name: name.clone() }, seed)
             }
-            Work::Effect { id, attempt, result } => self.take_effect(work, id, *attempt, result, seed),
+            Work::Effect { id, attempt, result, .. } => self.take_effect(work, id, *attempt, result, seed),
             Work::Lost { id } => {
                 if self.core.record.effects.remove(id).is_none() {
                     return Ok(Taken::Silent);
@@ -196,8 +196,10 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         result: &Result<Bytes, EffectError>,
         seed: u64,
     ) -> Result<Taken, Broken> {
-        let Some(pending) = self.core.record.effects.get_mut(id).filter(|effect| effect.attempt == attempt)
-        else {
+        // An effect that this very step starts has no result yet: it is that of another with the same id.
+        let started_here = self.draft.start.iter().any(|started| started == id);
+        let pending = self.core.record.effects.get_mut(id);
+        let Some(pending) = pending.filter(|effect| effect.attempt == attempt && !started_here) else {
             return Ok(Taken::Silent); // late, or a second result
         };
         self.changed = true;
@@ -241,10 +243,10 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         if is_command && decision.reply.is_none() {
             return Ok(self.poison(work, "decided without an answer".into()));
         }
-        if let Err(reason) = self.check(&decision) {
+        let reply = decision.reply.as_ref().map(codec::pack);
+        if let Err(reason) = self.check(&decision, reply.as_ref().map_or(0, Bytes::len)) {
             return Ok(self.poison(work, reason));
         }
-        let reply = decision.reply.as_ref().map(codec::pack);
         let last_event = self.adopt(decision, &moment)?;
         Ok(match reply {
             Some(body) => Taken::Answered(DraftAnswer { refused: false, body, last_event }),
@@ -253,7 +255,10 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
     }
 
     /// Refuses a decision that is too much for one input, before any of it is adopted.
-    fn check(&self, decision: &Decision<E>) -> Result<(), String> {
+    fn check(&self, decision: &Decision<E>, reply: usize) -> Result<(), String> {
+        if reply > self.config.record_bytes_max {
+            return Err(format!("answers {reply} bytes, the limit is {}", self.config.record_bytes_max));
+        }
         let messages: usize = decision.messages.iter().map(|message| message.body.len() + 256).sum();
         let effects = decision.effects.iter().map(|change| match change {
             EffectChange::Start { effect, .. } => effect.len(),
@@ -375,7 +380,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             EffectChange::Start { id, effect, policy } => {
                 let pending = PendingEffect { effect, policy, attempt: 1, not_before: self.now };
                 self.core.record.effects.insert(id.clone(), pending);
-                self.draft.cancel.retain(|cancelled| *cancelled != id);
+                self.draft.start.retain(|started| *started != id);
                 self.draft.start.push(id);
             }
             EffectChange::Cancel { id } => {
@@ -387,9 +392,11 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
     }
 
     /// Puts an input aside that cannot be applied.
-    fn poison(&mut self, work: &Work, reason: String) -> Taken {
+    fn poison(&mut self, work: &Work, mut reason: String) -> Taken {
         /// Enough to recognise it by, and always storable.
         const BODY_BYTES_MAX: usize = 32 * 1024;
+        const REASON_BYTES_MAX: usize = 4 * 1024;
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         metrics::counter!("cadre_host_dead_letters_total", "input" => work.label()).increment(1);
         tracing::warn!(address = %self.address, input = work.label(), reason, "input put aside as a dead letter");
         let body = work.body();
@@ -440,9 +447,11 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
 
     /// The finished step; empty when nothing is to be written. `Err` when the entity has grown too large.
     pub fn finish(mut self) -> Result<Draft, usize> {
-        if !self.expiring.is_empty() {
-            let expires = self.now.after(self.config.idempotency_ttl);
-            let record = ExpiryRecord { keys: std::mem::take(&mut self.expiring) };
+        let expires = self.now.after(self.config.idempotency_ttl);
+        let mut expiring = std::mem::take(&mut self.expiring);
+        while !expiring.is_empty() {
+            let rest = expiring.split_off(expiring.len().min(ExpiryRecord::KEYS_MAX));
+            let record = ExpiryRecord { keys: std::mem::replace(&mut expiring, rest) };
             let key = keys::expiry(self.shard, expires, self.address);
             self.write(Write::Stamped(vec![(key, codec::encode(&record))]));
         }

@@ -44,6 +44,12 @@ impl Default for EffectPolicy {
 }
 
 impl EffectPolicy {
+    /// The pause before `attempt`, when it may not start before `not_before`. Never longer than the policy says,
+    /// though the clock has gone back since.
+    pub(super) fn pause(&self, attempt: u32, now: Timestamp, not_before: Timestamp) -> Duration {
+        if attempt <= 1 { Duration::ZERO } else { now.until(not_before).min(self.backoff(attempt - 1)) }
+    }
+
     /// The pause after `attempt` failed.
     pub(super) fn backoff(&self, attempt: u32) -> Duration {
         let factor = 2u64.saturating_pow(attempt.saturating_sub(1).min(32));

@@ -21,6 +21,8 @@ pub(super) struct EffectArgs<E> {
     pub effect: Bytes,
     pub deadline: Duration,
     pub context: EffectContext,
+    /// Sent back with the result.
+    pub run: u64,
     pub report_to: ActorRef<EntityMessage>,
 }
 
@@ -38,7 +40,7 @@ pub(super) trait Task: Send + 'static {
 impl<E: Entity> Task for EffectArgs<E> {
     fn run(self: Box<Self>) -> futures::future::BoxFuture<'static, ()> {
         Box::pin(async move {
-            let (id, attempt) = (self.context.id.clone(), self.context.attempt);
+            let (id, attempt, run) = (self.context.id.clone(), self.context.attempt, self.run);
             let started = tokio::time::Instant::now();
             let result = match codec::unpack::<E::Effect>("effect", &self.effect) {
                 Err(error) => Err(EffectError::fatal(error.to_string())),
@@ -56,7 +58,7 @@ impl<E: Entity> Task for EffectArgs<E> {
             let label = if result.is_ok() { "done" } else { "failed" };
             metrics::histogram!("cadre_host_effect_seconds", "result" => label).record(started.elapsed());
             // An entity that is gone is rebuilt from the store, which knows that this is pending.
-            let _ = self.report_to.cast(EntityMessage::Work(Work::Effect { id, attempt, result }));
+            let _ = self.report_to.cast(EntityMessage::Work(Work::Effect { id, attempt, run, result }));
         })
     }
 }

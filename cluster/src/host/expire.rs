@@ -17,14 +17,24 @@ use crate::{
     store::{Mutation, RangeRead},
 };
 
-/// Removes what has expired in a shard, a bounded batch per call.
+/// Removes what has expired in a shard, a bounded batch per step.
 pub(super) async fn expire(shared: Arc<Shared>, shard: ShardId, epoch: Epoch) {
-    const LISTS_PER_CALL: usize = 256;
+    while expire_some(&shared, shard, epoch).await {}
+}
+
+/// Whether there may be more.
+async fn expire_some(shared: &Shared, shard: ShardId, epoch: Epoch) -> bool {
+    const LISTS_PER_STEP: usize = 256;
     let tx = shared.store.begin();
-    let read = RangeRead::new(keys::expired(shard, shared.now())).limit(LISTS_PER_CALL);
-    let Ok(page) = tx.snapshot_range(&read).await else { return };
-    let mut writes = Vec::new();
+    let read = RangeRead::new(keys::expired(shard, shared.now())).limit(LISTS_PER_STEP);
+    let Ok(page) = tx.snapshot_range(&read).await else { return false };
+    let (mut writes, mut bytes, mut more) = (Vec::new(), 0, page.more);
     for pair in page.pairs {
+        if bytes > shared.config.step_bytes_soft_max {
+            more = true;
+            break;
+        }
+        let before = writes.len();
         let record = codec::decode::<ExpiryRecord>(&pair.value);
         if let (Some(address), Ok(record)) = (keys::expiry_owner(&pair.key), record) {
             for key in &record.keys {
@@ -32,22 +42,23 @@ pub(super) async fn expire(shared: Arc<Shared>, shard: ShardId, epoch: Epoch) {
             }
         }
         writes.push(Write::Plain(Mutation::Clear { key: pair.key }));
+        bytes += writes[before..].iter().map(Write::bytes).sum::<usize>();
     }
     if writes.is_empty() {
-        return;
+        return false;
     }
     metrics::counter!("cadre_host_idempotency_keys_expired_total").increment(writes.len() as u64);
     let (done, settled) = oneshot::channel();
     shared.committer.submit(Step {
         shard,
         epoch,
-        bytes: writes.iter().map(Write::bytes).sum(),
+        bytes,
         positions: 0,
         writes,
         inboxes: Vec::new(),
         feed: None,
         done: Done::Waiter(done),
     });
-    // Whatever came of it, the next call looks again.
-    let _ = settled.await;
+    // What did not commit is found again by the next call.
+    matches!(settled.await, Ok(Ok(_))) && more
 }

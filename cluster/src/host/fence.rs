@@ -48,10 +48,9 @@ impl Fence {
         self.state().owned.remove(&shard);
     }
 
-    /// Learns, in one consistent read, what is still ours. What is claimed meanwhile is newer than that read and
-    /// stays.
+    /// Learns, in one consistent read, what is still ours. A claim that the read does not see yet has raised the
+    /// epoch since, and stays.
     pub async fn refresh(&self, store: &Store) -> Result<(), CommitError> {
-        let before = self.state().owned.clone();
         let tx = store.begin();
         let known = crate::placement::read_fence(&tx, &self.me).await?;
         let view = read_view(&tx).await?;
@@ -61,11 +60,9 @@ impl Fence {
             state.owned.clear();
         }
         state.owned.retain(|shard, epoch| {
-            before.get(shard) != Some(epoch)
-                || view
-                    .leases
-                    .get(shard)
-                    .is_some_and(|lease| lease.owner.as_ref() == Some(&self.me) && lease.epoch == *epoch)
+            view.leases.get(shard).is_none_or(|lease| {
+                lease.epoch < *epoch || lease.epoch == *epoch && lease.owner.as_ref() == Some(&self.me)
+            })
         });
         Ok(())
     }

@@ -241,7 +241,13 @@ impl Actor for NodeActor {
         node: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            NodeMessage::Tick if node.superseded => {}
+            NodeMessage::Tick if node.superseded => {
+                if let Some(done) = node.draining.take() {
+                    // Whoever has the name now has the shards, too.
+                    let _ = done.send(());
+                    myself.stop(None);
+                }
+            }
             NodeMessage::Tick => {
                 if let Err(error) = self.tick(&myself, node).await {
                     tracing::warn!(%error, "cannot compare plan and facts");

@@ -88,6 +88,11 @@ pub(super) struct ExpiryRecord {
     pub keys: Vec<String>,
 }
 
+impl ExpiryRecord {
+    /// As many of the longest keys fit into one value.
+    pub const KEYS_MAX: usize = 64;
+}
+
 impl Stored for ExpiryRecord {
     const NAME: &'static str = "expiry list";
     const VERSION: u8 = 1;

@@ -16,7 +16,7 @@ use super::{
     expire::expire,
     look::{Found, listen, look},
     shared::{Admission, Shared},
-    wire::{Request, Response},
+    wire::{Request, Response, TooLong},
     work::{EntityMessage, ReplyPort, Work},
 };
 use crate::{
@@ -156,7 +156,8 @@ impl Actor for ShardActor {
             ShardMessage::Found(found) => self.found(&myself, shard, found).await,
             ShardMessage::Sweep => {
                 self.sweep(shard);
-                if shard.draining.is_none() {
+                let is_expiring = shard.expiring.as_ref().is_some_and(|task| !task.0.is_finished());
+                if shard.draining.is_none() && !is_expiring {
                     let expiring = tokio::spawn(expire(self.shared.clone(), self.shard, self.epoch));
                     shard.expiring = Some(AbortOnDrop(expiring.abort_handle()));
                 }
@@ -193,7 +194,11 @@ impl Actor for ShardActor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorTerminated(cell, _, _) => {
-                shard.gone(&cell);
+                // One that stopped by itself lost the store, and with it perhaps sight of its effects.
+                if shard.gone(&cell).is_some() {
+                    shard.recovered = false;
+                    self.look_in(&myself, shard, self.shared.config.crash_backoff);
+                }
             }
             SupervisionEvent::ActorFailed(cell, error) => {
                 if let Some(address) = shard.gone(&cell) {
@@ -227,6 +232,11 @@ impl ShardActor {
             let _ = reply.send(Response::UnknownKind);
             return;
         }
+        if let Err(TooLong { limit, actual }) = request.check_key() {
+            let reason = format!("idempotency key of {actual} bytes is over the limit of {limit}");
+            let _ = reply.send(Response::Poisoned { reason });
+            return;
+        }
         let limit = self.shared.config.inputs_per_entity_max;
         let Some(entry) = self.entry(myself, shard, &address).await else {
             let _ = reply.send(Response::Busy);
@@ -240,27 +250,27 @@ impl ShardActor {
         }
         entry.sent += 1;
         entry.touched = Instant::now();
-        let work = Work::Command { request, reply: Some(reply), _admission: admission };
+        let work = Work::Command { request, reply: Some((reply, admission)) };
         // An actor that died meanwhile drops the reply, and the caller asks again.
         let _ = entry.actor.cast(EntityMessage::Work(work));
     }
 
+    /// Whether it was delivered.
     async fn deliver(
         &self,
         myself: &ActorRef<ShardMessage>,
         shard: &mut Shard,
         address: &Address,
         message: EntityMessage,
-    ) {
+    ) -> bool {
         if shard.draining.is_some() {
-            return;
+            return false;
         }
         // Past a limit or during a backoff, the next look tries again: what is announced here is in the store.
-        if let Some(entry) = self.entry(myself, shard, address).await {
-            entry.sent += 1;
-            entry.touched = Instant::now();
-            let _ = entry.actor.cast(message);
-        }
+        let Some(entry) = self.entry(myself, shard, address).await else { return false };
+        entry.sent += 1;
+        entry.touched = Instant::now();
+        entry.actor.cast(message).is_ok()
     }
 
     /// The live entity, activated if need be. `None` when there is no room or it crashed a moment ago.
@@ -334,10 +344,12 @@ impl ShardActor {
 
     async fn found(&self, myself: &ActorRef<ShardMessage>, shard: &mut Shard, found: Found) {
         shard.looking = None;
-        shard.recovered |= found.recovered;
+        let mut all_woken = true;
         for address in &found.inboxes {
-            self.deliver(myself, shard, address, EntityMessage::Bell).await;
+            all_woken &= self.deliver(myself, shard, address, EntityMessage::Bell).await;
         }
+        // Marks are read again until everybody who has one could be woken.
+        shard.recovered |= found.recovered && all_woken;
         for (due, address, name) in found.timers {
             let timer = EntityMessage::Work(Work::Timer { name, due });
             self.deliver(myself, shard, &address, timer).await;

@@ -17,6 +17,26 @@ pub(super) struct Request {
     pub body: Bytes,
 }
 
+/// An idempotency key that is over the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooLong {
+    pub limit: usize,
+    pub actual: usize,
+}
+
+impl Request {
+    /// The longest idempotency key: part of a key of the store, beside an address and with room to be escaped.
+    pub const KEY_BYTES_MAX: usize = 1_024;
+
+    pub fn check_key(&self) -> Result<(), TooLong> {
+        let actual = self.key.as_ref().map_or(0, String::len);
+        if actual > Self::KEY_BYTES_MAX {
+            return Err(TooLong { limit: Self::KEY_BYTES_MAX, actual });
+        }
+        Ok(())
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Response {

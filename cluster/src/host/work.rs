@@ -19,9 +19,8 @@ pub(super) type ReplyPort = oneshot::Sender<Response>;
 pub(super) enum Work {
     Command {
         request: Request,
-        reply: Option<ReplyPort>,
-        /// Held until the command is answered.
-        _admission: Admission,
+        /// Taken when the command is answered.
+        reply: Option<(ReplyPort, Admission)>,
     },
     /// A message, with its key in the inbox.
     Message {
@@ -36,6 +35,8 @@ pub(super) enum Work {
     Effect {
         id: String,
         attempt: u32,
+        /// Which start of an effect by this actor it comes from.
+        run: u64,
         result: Result<Bytes, EffectError>,
     },
     /// An effect of a former owner that must not be repeated.
@@ -75,7 +76,9 @@ impl Work {
     pub(super) fn answer(&mut self, response: Response) {
         match self {
             Self::Command { reply, .. } => {
-                if let Some(reply) = reply.take() {
+                if let Some((reply, admission)) = reply.take() {
+                    // Whoever is answered may ask again at once, and finds room.
+                    drop(admission);
                     // A caller that is gone will ask again with the same key.
                     let _ = reply.send(response);
                 }

@@ -1,0 +1,124 @@
+//! Effects: work outside the store.
+
+use std::time::Duration;
+
+use cadre_cluster::host::{EffectPolicy, Repeat};
+
+use crate::common::{
+    World, eventually,
+    probe::{Command, Probe, Script, add, hasty, probe},
+    world::tell,
+};
+
+fn perform(id: &str, script: Script) -> Command {
+    Command::Perform { id: id.into(), script, policy: hasty() }
+}
+
+fn say(what: &str) -> Script {
+    Script::Say(what.into())
+}
+
+async fn ended(world: &World, id: &str) -> String {
+    let mut how = String::new();
+    eventually(&format!("{id} ends"), async || match world.stored(&probe("one")).await.ended.get(id) {
+        Some(end) => {
+            how = end.clone();
+            true
+        }
+        None => false,
+    })
+    .await;
+    how
+}
+
+pub async fn an_effect_ends_as_it_went(world: World) {
+    let node = world.node("a").await;
+    let scripts = [
+        ("done", say("well"), "well", 1),
+        ("retried", Script::FailFirst(2), "done at 3", 3),
+        ("panics", Script::PanicFirst(1), "done at 2", 2),
+        ("failed", Script::FailFirst(9), "failed after 3: not yet", 3),
+        ("fatal", Script::Fatal, "failed after 1: never", 1),
+        ("hangs", Script::Hang, "failed after 3: no result within 300 ms", 3),
+    ];
+    for (id, script, ..) in &scripts {
+        tell(&node.client(), probe("one"), perform(id, script.clone())).await;
+    }
+    for (id, _, how, attempts) in scripts {
+        assert_eq!(ended(&world, id).await, how, "{id}");
+        assert_eq!(world.deeds.of(id), attempts, "{id}");
+    }
+}
+
+pub async fn p7_after_a_crash_an_effect_is_done_again_or_lost(world: World) {
+    let node = world.node("a").await;
+    let patient = EffectPolicy { deadline_ms: 600_000, ..hasty() };
+    let never = EffectPolicy { repeat: Repeat::Never, ..patient };
+    let start = |id: &str, policy| Command::Perform { id: id.into(), script: Script::HangFirst, policy };
+    tell(&node.client(), probe("one"), start("safe", patient)).await;
+    tell(&node.client(), probe("one"), start("once", never)).await;
+    eventually("both have begun", async || world.deeds.of("safe") == 1 && world.deeds.of("once") == 1).await;
+    drop(node);
+    // Nobody calls the entity: it is woken because it has something to do.
+    let _node = world.node("b").await;
+    assert_eq!(ended(&world, "safe").await, "done at 2");
+    assert_eq!(ended(&world, "once").await, "lost");
+    assert_eq!(world.deeds.of("once"), 1, "what must not be repeated is not");
+}
+
+pub async fn a_cancelled_effect_stops_and_says_nothing(world: World) {
+    let node = world.node("a").await;
+    tell(&node.client(), probe("one"), perform("e", Script::HangFirst)).await;
+    eventually("it has begun", async || world.deeds.of("e") == 1).await;
+    tell(&node.client(), probe("one"), Command::Abort { id: "e".into() }).await;
+    tell(&node.client(), probe("one"), perform("mark", Script::Hang)).await;
+    ended(&world, "mark").await;
+    assert_eq!(world.stored(&probe("one")).await.ended.get("e"), None);
+    assert_eq!(world.deeds.of("e"), 1, "and is not tried again");
+}
+
+pub async fn an_id_can_be_used_again_once_its_effect_has_ended(world: World) {
+    let node = world.node("a").await;
+    tell(&node.client(), probe("one"), perform("e", say("first"))).await;
+    assert_eq!(ended(&world, "e").await, "first");
+    tell(&node.client(), probe("one"), perform("e", say("second"))).await;
+    eventually("the second is done", async || ended(&world, "e").await == "second").await;
+    assert_eq!(world.deeds.of("e"), 2);
+}
+
+pub async fn an_effect_that_is_replaced_does_not_answer_for_the_new_one(world: World) {
+    let node = world.node("a").await;
+    let client = node.client();
+    let patient = EffectPolicy { deadline_ms: 600_000, ..hasty() };
+    tell(&client, probe("one"), Command::Perform { id: "e".into(), script: Script::Hang, policy: patient })
+        .await;
+    eventually("the first has begun", async || world.deeds.of("e") == 1).await;
+    tell(&client, probe("one"), Command::Replace { id: "e".into(), script: say("new"), policy: hasty() })
+        .await;
+    assert_eq!(ended(&world, "e").await, "new");
+}
+
+pub async fn p7_an_entity_that_lost_the_store_for_a_moment_goes_on_with_its_effects(world: World) {
+    let mut config = world.config("a");
+    config.lease_ttl = Duration::from_secs(60);
+    let node = world.try_node(config).await.unwrap();
+    let client = node.client();
+    let patient = EffectPolicy { deadline_ms: 600_000, ..hasty() };
+    let start = Command::Perform { id: "e".into(), script: Script::HangFirst, policy: patient };
+    tell(&client, probe("one"), start).await;
+    eventually("it has begun", async || world.deeds.of("e") == 1).await;
+    world.faults.gone(true);
+    let asked =
+        client.call::<Probe>(&probe("one"), &add("1", 1), Some("k"), Duration::from_millis(300)).await;
+    assert!(asked.is_err(), "the store is gone");
+    world.faults.gone(false);
+    assert_eq!(ended(&world, "e").await, "done at 2");
+}
+
+pub async fn effects_start_at_once_after_the_clock_went_back(world: World) {
+    let node = world.node("a").await;
+    tell(&node.client(), probe("one"), add("1", 1)).await;
+    world.clock.shift_ms(-3_600_000);
+    tell(&node.client(), probe("one"), perform("e", Script::FailFirst(1))).await;
+    assert_eq!(ended(&world, "e").await, "done at 2");
+}

@@ -1,0 +1,104 @@
+//! The store or the bus is gone for a while.
+
+use std::time::Duration;
+
+use cadre_cluster::{
+    bus::nats::testing::NatsServer,
+    feed::{Cursor, Tail, TailConfig},
+    host::CallError,
+    store::ReadError,
+};
+
+use crate::common::{
+    PATIENCE, World,
+    bank::Customers,
+    probe::{Command, Fact, Probe, add, probe},
+    world::{CLUSTER, ask, look, tell},
+};
+
+pub async fn when_the_store_is_gone_calls_say_so_and_all_goes_on_after(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    world.settled(&[&a, &b]).await;
+    let customers = Customers::start(&b.client(), 4).await;
+    customers.worked(50).await;
+    let bus = world.bus().await;
+    let config = TailConfig { look_every: Duration::from_millis(100), page_events: 100 };
+    let mut tail = Tail::new(world.feed(), CLUSTER, bus, Cursor::START, config);
+    tail.next().await.unwrap();
+
+    world.faults.gone(true);
+    let called = a.client().call::<Probe>(&probe("new"), &add("1", 1), None, Duration::from_secs(1)).await;
+    assert!(matches!(called, Err(CallError::Unavailable { .. } | CallError::OutcomeUnknown)), "{called:?}");
+    let read = world.feed().read(Cursor::START, 1).await;
+    assert!(matches!(read, Err(cadre_cluster::feed::Error::Read(ReadError::Unavailable { .. }))), "{read:?}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.faults.gone(false);
+
+    world.settled(&[&a, &b]).await;
+    customers.worked(50).await;
+    let ops = customers.end(&world).await;
+    let mut seen = 0;
+    tokio::time::timeout(PATIENCE, async {
+        while seen < ops {
+            if let Ok(page) = tail.next().await {
+                seen += page.events.len();
+            }
+        }
+    })
+    .await
+    .expect("the tail goes on");
+}
+
+pub async fn when_nats_is_gone_for_a_moment_local_work_goes_on_and_the_rest_recovers(world: World) {
+    without_nats(world, Duration::from_secs(2)).await;
+}
+
+/// [`when_nats_is_gone_for_a_moment_local_work_goes_on_and_the_rest_recovers`] for longer.
+pub async fn without_nats(world: World, outage: Duration) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    world.settled(&[&a, &b]).await;
+    let customers = Customers::start(&b.client(), 4).await;
+    customers.worked(50).await;
+    let mut local = 0;
+    let mine = loop {
+        let who = probe(&format!("local-{local}"));
+        let shard = who.shard(crate::common::world::SHARDS);
+        if b.status().await.unwrap().shards.contains_key(&shard) {
+            break who;
+        }
+        local += 1;
+    };
+    if !world.nats(NatsServer::stop) {
+        return; // only a bus of its own can go away
+    }
+    let back = tokio::time::Instant::now() + outage;
+    let mut done = 0;
+    while tokio::time::Instant::now() < back {
+        done += 1;
+        assert_eq!(tell(&b.client(), mine.clone(), add("o", 1)).await.reply.0.total, done);
+    }
+    assert!(done > 10, "only {done} steps without the bus");
+    world.nats(NatsServer::restart);
+    let remote = world.client().await;
+    for n in 0..16 {
+        tell(&remote, probe(&format!("after-{n}")), add("o", 1)).await;
+    }
+    world.settled(&[&a, &b]).await;
+    customers.worked(50).await;
+    customers.end(&world).await;
+}
+
+pub async fn p2_a_commit_that_was_done_and_not_confirmed_is_done_once(world: World) {
+    let node = world.node("a").await;
+    let client = node.client();
+    tell(&client, probe("0"), add("start", 1)).await;
+    world.faults.unknown(3);
+    for n in 0..10 {
+        let called = ask(&client, probe("0"), add(&n.to_string(), 1), None).await.unwrap();
+        let entry = world.ledger().await.pop().unwrap();
+        assert_eq!(entry.fact, Fact::Added { op: n.to_string(), amount: 1 });
+        assert_eq!(called.cursor, Some(entry.cursor));
+    }
+    assert_eq!(look(&client, probe("0")).await.total, 11);
+    tell(&client, probe("0"), Command::Give { op: "g".into(), to: probe("1"), amount: 11 }).await;
+}

@@ -1,0 +1,202 @@
+//! Feeds: pages, filters, tails, trimming, snapshots (P4).
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cadre_cluster::{
+    bus::{Driver, Headers, PublishError, RequestError, Subject, SubscribeError, Subscription},
+    feed::{Cursor, Filter, Tail, TailConfig, trim},
+    keys,
+};
+use futures::future::join_all;
+
+use crate::common::{
+    PATIENCE, World,
+    probe::{Entry, Fact, LEDGER, TENANT, add, probe},
+    world::{CLUSTER, tell},
+};
+
+async fn fill(world: &World, entities: u32, each: u32) -> cadre_cluster::host::Node {
+    let node = world.node("a").await;
+    let client = node.client();
+    join_all((0..entities).map(|n| {
+        let client = &client;
+        async move {
+            for m in 0..each {
+                tell(client, probe(&n.to_string()), add(&format!("{n}-{m}"), 1)).await;
+            }
+        }
+    }))
+    .await;
+    node
+}
+
+fn sequences(entries: &[Entry], who: &str) -> Vec<u64> {
+    entries.iter().filter(|entry| entry.who == probe(who)).map(|entry| entry.sequence).collect()
+}
+
+pub async fn a_feed_is_read_page_by_page_in_order_and_whole(world: World) {
+    let _node = fill(&world, 10, 20).await;
+    let (feed, mut cursor, mut entries) = (world.feed(), Cursor::START, Vec::new());
+    loop {
+        let page = feed.read(cursor, 7).await.unwrap();
+        assert!(page.events.len() <= 7 && page.gap.is_none());
+        entries.extend(page.events.iter().map(Entry::read));
+        cursor = page.cursor;
+        if !page.more {
+            break;
+        }
+    }
+    assert!(entries.is_sorted_by(|a, b| a.cursor < b.cursor));
+    for n in 0..10 {
+        assert_eq!(sequences(&entries, &n.to_string()), (1..=20).collect::<Vec<_>>());
+    }
+    assert!(feed.read(cursor, 7).await.unwrap().events.is_empty());
+}
+
+pub async fn a_filtered_read_has_all_of_its_term_and_nothing_else(world: World) {
+    let _node = fill(&world, 5, 20).await;
+    let filter = Filter { index: "who".into(), term: "3".into() };
+    let (mut cursor, mut entries) = (Cursor::START, Vec::new());
+    loop {
+        let page = world.feed().read_filtered(&filter, cursor, 6).await.unwrap();
+        entries.extend(page.events.iter().map(Entry::read));
+        cursor = page.cursor;
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(entries.len(), 20);
+    assert_eq!(sequences(&entries, "3"), (1..=20).collect::<Vec<_>>());
+}
+
+pub async fn after_a_trim_an_old_cursor_gets_a_gap_and_a_new_one_does_not(world: World) {
+    let _node = fill(&world, 3, 20).await;
+    let (feed, ledger) = (world.feed(), world.ledger().await);
+    let (old, cut, young) = (ledger[5].cursor, ledger[29].cursor, ledger[40].cursor);
+    assert_eq!(trim(&feed, cut).await.unwrap().events, 30);
+    for from in [Cursor::START, old] {
+        let page = feed.read(from, 1_000).await.unwrap();
+        let gap = page.gap.unwrap();
+        assert_eq!((gap.from, gap.to), (from, cut));
+        assert_eq!(page.events.len(), 30);
+    }
+    let page = feed.read(young, 1_000).await.unwrap();
+    assert!(page.gap.is_none() && page.events.len() == 19);
+    assert_eq!(
+        world.all(keys::indexes(TENANT, LEDGER)).await.len(),
+        30,
+        "index entries go with their events"
+    );
+    assert_eq!(trim(&feed, old).await.unwrap().events, 0, "trimming less changes nothing");
+    assert_eq!(feed.read(old, 1).await.unwrap().gap.unwrap().to, cut);
+    let filter = Filter { index: "who".into(), term: "1".into() };
+    assert!(feed.read_filtered(&filter, old, 10).await.unwrap().gap.is_some());
+}
+
+pub async fn a_trim_beyond_the_end_hides_nothing_that_comes_later(world: World) {
+    let node = fill(&world, 1, 5).await;
+    let feed = world.feed();
+    let far = Cursor::end_of(1, cadre_cluster::store::Version(u64::MAX / 2));
+    assert_eq!(trim(&feed, far).await.unwrap().events, 5);
+    tell(&node.client(), probe("0"), add("later", 1)).await;
+    assert_eq!(feed.read(Cursor::START, 10).await.unwrap().events.len(), 1);
+}
+
+async fn follow(mut tail: Tail, events: usize) -> Vec<Entry> {
+    let mut seen = Vec::new();
+    while seen.len() < events {
+        let page = tokio::time::timeout(PATIENCE, tail.next()).await.expect("the tail goes on").unwrap();
+        seen.extend(page.events.iter().map(Entry::read));
+    }
+    seen
+}
+
+pub async fn a_tail_is_woken_by_the_doorbell(world: World) {
+    let node = fill(&world, 1, 3).await;
+    let config = TailConfig { look_every: Duration::from_secs(3600), page_events: 2 };
+    let tail = Tail::new(world.feed(), CLUSTER, world.bus().await, Cursor::START, config);
+    let following = tokio::spawn(follow(tail, 40));
+    for n in 0..37 {
+        tell(&node.client(), probe("0"), add(&format!("more-{n}"), 1)).await;
+    }
+    let seen = following.await.unwrap();
+    assert_eq!(sequences(&seen, "0"), (1..=40).collect::<Vec<_>>());
+}
+
+/// A bus that is never there.
+struct NoBus;
+
+#[async_trait]
+impl Driver for NoBus {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn max_payload(&self) -> usize {
+        1
+    }
+
+    async fn publish(&self, _: &Subject, _: Headers, _: Bytes) -> Result<(), PublishError> {
+        Err(PublishError::Unavailable { reason: "none".into() })
+    }
+
+    async fn request(&self, _: &Subject, _: Headers, _: Bytes, _: Duration) -> Result<Bytes, RequestError> {
+        Err(RequestError::Unavailable { reason: "none".into() })
+    }
+
+    async fn subscribe(&self, _: &Subject) -> Result<Box<dyn Subscription>, SubscribeError> {
+        Err(SubscribeError::Unavailable { reason: "none".into() })
+    }
+}
+
+pub async fn a_tail_without_a_bus_looks_now_and_then(world: World) {
+    let node = fill(&world, 1, 3).await;
+    let config = TailConfig { look_every: Duration::from_millis(50), page_events: 100 };
+    let tail = Tail::new(world.feed(), CLUSTER, Arc::new(NoBus), Cursor::START, config);
+    let following = tokio::spawn(follow(tail, 5));
+    for n in 0..2 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        tell(&node.client(), probe("0"), add(&format!("more-{n}"), 1)).await;
+    }
+    assert_eq!(sequences(&following.await.unwrap(), "0"), (1..=5).collect::<Vec<_>>());
+}
+
+pub async fn p4_a_snapshot_and_the_tail_after_it_are_the_whole_feed(world: World) {
+    const EVENTS: u32 = 300;
+    let node = world.node("a").await;
+    let client = node.client();
+    let writing = (0..4).map(|n| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            for m in 0..EVENTS {
+                tell(&client, probe(&n.to_string()), add(&format!("{n}-{m}"), 1)).await;
+            }
+        })
+    });
+    let writing: Vec<_> = writing.collect();
+    for _ in 0..20 {
+        let feed = world.feed();
+        let tx = world.store.begin();
+        let stored = tx.snapshot_get(&keys::state(&probe("1"))).await.unwrap();
+        let cursor = feed.snapshot_cursor(&tx).await.unwrap();
+        let facts = stored.map_or(0, |stored| {
+            cadre_cluster::host::read_entity::<crate::common::probe::Probe>(&stored).unwrap().0
+        });
+        let page =
+            feed.read_filtered(&Filter { index: "who".into(), term: "1".into() }, cursor, 1).await.unwrap();
+        if let Some(event) = page.events.first() {
+            assert_eq!(Entry::read(event).sequence, facts + 1, "the first after the snapshot is the next");
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for task in writing {
+        task.await.unwrap();
+    }
+    let ledger = world.ledger().await;
+    assert_eq!(
+        ledger.iter().filter(|entry| matches!(entry.fact, Fact::Added { .. })).count(),
+        4 * EVENTS as usize
+    );
+}

@@ -1,0 +1,142 @@
+//! Nodes that come, go and quarrel.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use cadre_cluster::{
+    host::{CallError, Client, StartError},
+    placement::{JoinError, Takeover},
+};
+use tokio::{task::JoinHandle, time::Instant};
+
+use crate::common::{
+    PATIENCE, World,
+    bank::Customers,
+    eventually,
+    probe::{Probe, add, probe},
+    world::{LEASE_TTL, ask, look, tell},
+};
+
+pub async fn p2_when_a_node_is_killed_the_other_takes_over_and_nothing_acked_is_lost(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    world.settled(&[&a, &b]).await;
+    let customers = Customers::start(&b.client(), 6).await;
+    customers.worked(100).await;
+    let killed = Instant::now();
+    drop(a);
+    world.settled(&[&b]).await;
+    let took = killed.elapsed();
+    assert!(took >= LEASE_TTL / 2, "a node that is merely slow is not robbed: {took:?}");
+    assert!(took < LEASE_TTL * 8, "{took:?}");
+    customers.worked(100).await;
+    customers.end(&world).await;
+}
+
+pub async fn a_drained_node_hands_over_without_an_error_and_with_a_short_stall(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    world.settled(&[&a, &b]).await;
+    let remote = world.client().await;
+    let over = Arc::new(AtomicBool::new(false));
+    // Without keys: what is asked again must certainly not have been done.
+    let callers: Vec<JoinHandle<(i64, Duration)>> = (0..8)
+        .map(|n| {
+            let (client, over): (Client, _) = (remote.clone(), over.clone());
+            tokio::spawn(async move {
+                let (mut done, mut slowest) = (0, Duration::ZERO);
+                while !over.load(Ordering::SeqCst) {
+                    let start = Instant::now();
+                    let called = ask(&client, probe(&n.to_string()), add("o", 1), None).await.unwrap();
+                    done += 1;
+                    assert_eq!(called.reply.0.total, done);
+                    slowest = slowest.max(start.elapsed());
+                }
+                (done, slowest)
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    a.drain().await;
+    world.settled(&[&b]).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    over.store(true, Ordering::SeqCst);
+    for (n, caller) in callers.into_iter().enumerate() {
+        let (done, slowest) = caller.await.unwrap();
+        assert_eq!(look(&b.client(), probe(&n.to_string())).await.total, done);
+        // A lease time would mean that it was not handed over; a planned handover takes a few milliseconds.
+        assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    }
+}
+
+pub async fn the_last_node_drains_and_the_next_goes_on_at_once(world: World) {
+    let node = world.node("a").await;
+    tell(&node.client(), probe("one"), add("1", 5)).await;
+    node.drain().await;
+    let node = world.node("b").await;
+    assert_eq!(look(&node.client(), probe("one")).await.total, 5);
+}
+
+pub async fn a_second_node_of_the_same_name_is_turned_away(world: World) {
+    let first = world.node("a").await;
+    let second = world.try_node(world.config("a")).await;
+    match second {
+        Err(StartError::Join(error @ JoinError::NameTaken { .. })) => {
+            assert!(error.to_string().contains("a node named a is alive"), "{error}");
+        }
+        other => panic!("{:?}", other.map(|node| node.member().clone())),
+    }
+    tell(&first.client(), probe("one"), add("1", 1)).await;
+}
+
+pub async fn p1_a_takeover_at_once_ends_the_first_which_serves_no_more(world: World) {
+    let first = world.node("a").await;
+    world.settled(&[&first]).await;
+    tell(&first.client(), probe("one"), add("1", 1)).await;
+    let mut config = world.config("a");
+    config.takeover = Takeover::AtOnce;
+    let second = world.try_node(config).await.unwrap();
+    // Whoever answers, it is done once.
+    let called = ask(&first.client(), probe("one"), add("2", 1), Some("k")).await.unwrap();
+    assert_eq!(called.reply.0.total, 2);
+    eventually("the first notices", async || {
+        let status = first.status().await.unwrap();
+        status.superseded && status.shards.is_empty()
+    })
+    .await;
+    world.settled(&[&second]).await;
+    assert_eq!(tell(&first.client(), probe("one"), add("3", 1)).await.reply.0.total, 3, "over the bus");
+    tokio::time::timeout(PATIENCE, first.drain()).await.expect("one that is over has nothing to drain");
+    tell(&second.client(), probe("one"), add("4", 1)).await;
+}
+
+pub async fn a_cluster_of_another_shape_or_name_is_not_joined(world: World) {
+    let _node = world.node("a").await;
+    let mut config = world.config("b");
+    config.shards = 16;
+    match world.try_node(config).await {
+        Err(StartError::Join(error @ JoinError::ShardCount { .. })) => {
+            let text = error.to_string();
+            assert!(text.contains("has 8 shards, the configuration says 16"), "{text}");
+        }
+        other => panic!("{:?}", other.map(|node| node.member().clone())),
+    }
+    let mut config = world.config("b");
+    config.cluster = "another".into();
+    match world.try_node(config).await {
+        Err(StartError::Join(error @ JoinError::ClusterName { .. })) => {
+            let text = error.to_string();
+            assert!(text.contains("holds the cluster test, the configuration says another"), "{text}");
+        }
+        other => panic!("{:?}", other.map(|node| node.member().clone())),
+    }
+}
+
+pub async fn without_any_node_a_caller_learns_that_nothing_was_done(world: World) {
+    let client = world.client().await;
+    let called = client.call::<Probe>(&probe("one"), &add("1", 1), None, Duration::from_millis(300)).await;
+    assert!(matches!(called, Err(CallError::Unavailable { .. })), "{called:?}");
+}

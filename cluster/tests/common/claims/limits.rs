@@ -1,0 +1,85 @@
+//! Bounds: how much may wait, and how many entities are in memory (P9).
+
+use std::time::Duration;
+
+use cadre_cluster::host::CallError;
+use futures::future::join_all;
+
+use crate::common::{
+    World, eventually,
+    probe::{Command, add, probe},
+    world::{Answer, ask, look, tell},
+};
+
+fn busy(answers: &[Answer]) -> usize {
+    let busy = |answer: &&Answer| matches!(answer, Err(CallError::Busy));
+    let others = answers.iter().filter(|answer| answer.is_err() && !busy(answer)).count();
+    assert_eq!(others, 0, "{answers:?}");
+    answers.iter().filter(busy).count()
+}
+
+pub async fn p9_more_than_an_entity_may_have_waiting_is_busy_and_passes(world: World) {
+    let mut config = world.config("a");
+    config.inputs_per_entity_max = 10;
+    let node = world.try_node(config).await.unwrap();
+    let client = node.client();
+    tell(&client, probe("one"), add("start", 0)).await;
+    world.faults.delay_commits(Duration::from_millis(200));
+    let calls = join_all((0..30).map(|_| ask(&client, probe("one"), add("o", 1), None)));
+    let (answers, other) = tokio::join!(calls, ask(&client, probe("two"), add("o", 1), None));
+    assert_eq!(busy(&answers), 20);
+    other.unwrap();
+    world.faults.delay_commits(Duration::ZERO);
+    assert_eq!(tell(&client, probe("one"), add("o", 1)).await.reply.0.total, 11);
+}
+
+pub async fn p9_more_than_a_node_may_have_waiting_is_busy_and_passes(world: World) {
+    let mut config = world.config("a");
+    config.inputs_waiting_max = 10;
+    let node = world.try_node(config).await.unwrap();
+    let client = node.client();
+    tell(&client, probe("0"), add("start", 0)).await;
+    world.faults.delay_commits(Duration::from_millis(200));
+    let answers = join_all((0..30).map(|n| ask(&client, probe(&n.to_string()), add("o", 1), None))).await;
+    assert_eq!(busy(&answers), 20);
+    assert_eq!(node.inputs_waiting(), 0);
+    world.faults.delay_commits(Duration::ZERO);
+    tell(&client, probe("0"), add("o", 1)).await;
+}
+
+pub async fn idle_entities_leave_memory_and_come_back_as_they_were(mut world: World) {
+    world.idle_max = Duration::from_millis(100);
+    let node = world.node("a").await;
+    let client = node.client();
+    join_all((0..50).map(|n| tell(&client, probe(&n.to_string()), add("o", n)))).await;
+    eventually("all leave", async || node.status().await.unwrap().entities_live == 0).await;
+    for n in 0..50 {
+        assert_eq!(look(&client, probe(&n.to_string())).await.total, n);
+    }
+}
+
+pub async fn p9_no_more_entities_are_live_than_allowed(world: World) {
+    let mut config = world.config("a");
+    config.entities_live_max = 20;
+    let node = world.try_node(config).await.unwrap();
+    let client = node.client();
+    for n in 0..100 {
+        eventually("room is made", async || {
+            match ask(&client, probe(&n.to_string()), add("o", n), Some("k")).await {
+                Ok(_) => true,
+                Err(CallError::Busy) => false,
+                Err(error) => panic!("{error}"),
+            }
+        })
+        .await;
+        let live = node.status().await.unwrap().entities_live;
+        assert!(live <= 20, "{live} are live");
+    }
+    // Messages find room by themselves.
+    eventually("room is made", async || {
+        let ping = Command::Ping { to: probe("7"), times: 5 };
+        ask(&client, probe("sender"), ping, Some("k")).await.is_ok()
+    })
+    .await;
+    eventually("they arrive", async || world.stored(&probe("7")).await.received == 5).await;
+}

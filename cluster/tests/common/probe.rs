@@ -1,0 +1,349 @@
+//! The test entity: does as it is told, in every way that an entity can behave or misbehave.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use cadre_cluster::{
+    address::Address,
+    clock::Timestamp,
+    codec::{self, Stored},
+    feed::{Cursor, Event, NewEvent, Term},
+    host::{Decision, EffectContext, EffectError, EffectPolicy, EffectResult, Entity, Input, Moment},
+};
+use serde::{Deserialize, Serialize};
+
+pub const TENANT: &str = "acme";
+/// The feed of all probes.
+pub const LEDGER: &str = "ledger";
+
+/// The kind.
+pub struct Probe {
+    pub deeds: Deeds,
+    pub idle_max: Duration,
+}
+
+/// What effects have really done, counted outside of any node.
+#[derive(Debug, Clone, Default)]
+pub struct Deeds(Arc<Mutex<BTreeMap<String, u32>>>);
+
+impl Deeds {
+    /// Counts one more, and says how many there are.
+    pub fn count(&self, what: &str) -> u32 {
+        let mut deeds = self.0.lock().unwrap();
+        let count = deeds.entry(what.to_owned()).or_default();
+        *count += 1;
+        *count
+    }
+
+    pub fn of(&self, what: &str) -> u32 {
+        self.0.lock().unwrap().get(what).copied().unwrap_or(0)
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeState {
+    pub total: i64,
+    pub received: u64,
+    /// The time of the last fact.
+    pub at: Timestamp,
+    pub fired: BTreeMap<String, u32>,
+    /// How effects ended, by id.
+    pub ended: BTreeMap<String, String>,
+    #[serde(with = "serde_bytes")]
+    pub ballast: Vec<u8>,
+}
+
+impl Stored for ProbeState {
+    const NAME: &'static str = "probe";
+    const VERSION: u8 = 1;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    Add {
+        op: String,
+        amount: i64,
+    },
+    /// Moves what there is to another probe.
+    Give {
+        op: String,
+        to: Address,
+        amount: i64,
+    },
+    /// Adds nothing to another probe, so many times.
+    Ping {
+        to: Address,
+        times: u32,
+    },
+    /// Has another probe misbehave.
+    Misguide {
+        to: Address,
+        message: Message,
+    },
+    Look,
+    Refuse,
+    Panic,
+    PanicInApply,
+    /// Decides without an answer.
+    KeepSilent,
+    Grow {
+        bytes: usize,
+    },
+    WriteRecord {
+        bytes: usize,
+    },
+    Answer {
+        bytes: usize,
+    },
+    /// Sends a message of that size.
+    Shout {
+        to: Address,
+        bytes: usize,
+    },
+    Remind {
+        name: String,
+        in_ms: u64,
+    },
+    Forget {
+        name: String,
+    },
+    Perform {
+        id: String,
+        script: Script,
+        policy: EffectPolicy,
+    },
+    Abort {
+        id: String,
+    },
+    /// Cancels and starts under the same id in one step.
+    Replace {
+        id: String,
+        script: Script,
+        policy: EffectPolicy,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    Give { op: String, amount: i64 },
+    Ping,
+    Bytes(Vec<u8>),
+    Refused,
+    Panic,
+    PanicInApply,
+    Grow { bytes: usize },
+}
+
+/// What an effect does. Each attempt counts as a deed under the effect's id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Script {
+    Say(String),
+    /// Fails so many times, then succeeds.
+    FailFirst(u32),
+    PanicFirst(u32),
+    Fatal,
+    Hang,
+    /// Hangs the first time, then succeeds.
+    HangFirst,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fact {
+    Added { op: String, amount: i64 },
+    Given { op: String, to: Address, amount: i64 },
+    Received { op: String, amount: i64 },
+    Pinged,
+    ReminderSet { name: String, due: Timestamp },
+    Fired { name: String },
+    Ended { id: String, how: String },
+    Grown { bytes: usize },
+    Noted,
+    Bomb,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    NoWay { total: i64 },
+}
+
+/// An event of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub cursor: Cursor,
+    pub who: Address,
+    pub sequence: u64,
+    pub at: Timestamp,
+    pub fact: Fact,
+}
+
+impl Entry {
+    pub fn read(event: &Event) -> Self {
+        let (who, sequence, at, fact) = codec::unpack("ledger entry", &event.body).unwrap();
+        Self { cursor: event.cursor, who, sequence, at, fact }
+    }
+}
+
+/// The address of a probe.
+pub fn probe(id: &str) -> Address {
+    Address::new(TENANT, Probe::KIND, id).unwrap()
+}
+
+pub fn add(op: &str, amount: i64) -> Command {
+    Command::Add { op: op.into(), amount }
+}
+
+/// A policy that is done with soon.
+pub fn hasty() -> EffectPolicy {
+    EffectPolicy {
+        deadline_ms: 300,
+        attempts_max: 3,
+        backoff_ms: 10,
+        backoff_ms_max: 20,
+        ..EffectPolicy::default()
+    }
+}
+
+#[async_trait]
+impl Entity for Probe {
+    const KIND: &'static str = "probe";
+    type State = ProbeState;
+    type Command = Command;
+    /// What it is afterwards, and the time.
+    type Reply = (ProbeState, Timestamp);
+    type Refusal = Refusal;
+    type Message = Message;
+    type Fact = Fact;
+    type Effect = Script;
+    type Outcome = String;
+
+    fn decide(
+        &self,
+        state: &ProbeState,
+        input: Input<Self>,
+        moment: &Moment<'_>,
+    ) -> Result<Decision<Self>, Refusal> {
+        let command = match input {
+            Input::Command(command) => command,
+            Input::Message { message, .. } => return Self::hear(state, message),
+            Input::Timer { name } => return Ok(Decision::facts([Fact::Fired { name }])),
+            Input::Effect { id, result } => {
+                let how = match result {
+                    EffectResult::Done(said) => said,
+                    EffectResult::Failed { reason, attempts } => format!("failed after {attempts}: {reason}"),
+                    EffectResult::Lost => "lost".into(),
+                };
+                return Ok(Decision::facts([Fact::Ended { id, how }]));
+            }
+        };
+        let decision = match command {
+            Command::Add { op, amount } => Decision::facts([Fact::Added { op, amount }]),
+            Command::Give { op, to, amount } if state.total >= amount => {
+                let message = Message::Give { op: op.clone(), amount };
+                Decision::facts([Fact::Given { op, to: to.clone(), amount }]).send::<Probe>(to, &message)
+            }
+            Command::Give { .. } | Command::Refuse => return Err(Refusal::NoWay { total: state.total }),
+            Command::Ping { to, times } => (0..times)
+                .fold(Decision::nothing(), |decision, _| decision.send::<Probe>(to.clone(), &Message::Ping)),
+            Command::Misguide { to, message } => Decision::nothing().send::<Probe>(to, &message),
+            Command::Look => Decision::nothing(),
+            Command::Panic => panic!("told to panic"),
+            Command::PanicInApply => Decision::facts([Fact::Bomb]),
+            Command::KeepSilent => return Ok(Decision::nothing()),
+            Command::Grow { bytes } => Decision::facts([Fact::Grown { bytes }]),
+            Command::WriteRecord { bytes } => {
+                Decision::nothing().set_record(b"\x02big\0".to_vec(), vec![0; bytes])
+            }
+            Command::Answer { bytes } => {
+                let large = ProbeState { ballast: vec![0; bytes], ..ProbeState::default() };
+                return Ok(Decision::nothing().reply((large, moment.now)));
+            }
+            Command::Shout { to, bytes } => {
+                Decision::facts([Fact::Noted]).send::<Probe>(to, &Message::Bytes(vec![0; bytes]))
+            }
+            Command::Remind { name, in_ms } => {
+                let due = moment.now.in_ms(in_ms);
+                Decision::facts([Fact::ReminderSet { name: name.clone(), due }]).set_timer(name, due)
+            }
+            Command::Forget { name } => Decision::nothing().cancel_timer(name),
+            Command::Perform { id, script, policy } => {
+                Decision::facts([Fact::Noted]).start_effect(id, &script, policy)
+            }
+            Command::Abort { id } => Decision::facts([Fact::Noted]).cancel_effect(id),
+            Command::Replace { id, script, policy } => {
+                Decision::facts([Fact::Noted]).cancel_effect(id.clone()).start_effect(id, &script, policy)
+            }
+        };
+        let mut after = state.clone();
+        for fact in decision.facts.iter().filter(|fact| **fact != Fact::Bomb) {
+            Self::apply(&mut after, fact);
+        }
+        after.ballast.clear();
+        Ok(decision.reply((after, moment.now)))
+    }
+
+    fn apply(state: &mut ProbeState, fact: &Fact) {
+        match fact {
+            Fact::Added { amount, .. } => state.total += amount,
+            Fact::Given { amount, .. } => state.total -= amount,
+            Fact::Received { amount, .. } => {
+                state.total += amount;
+                state.received += 1;
+            }
+            Fact::Pinged => state.received += 1,
+            Fact::ReminderSet { .. } | Fact::Noted => {}
+            Fact::Fired { name } => *state.fired.entry(name.clone()).or_default() += 1,
+            Fact::Ended { id, how } => {
+                state.ended.insert(id.clone(), how.clone());
+            }
+            Fact::Grown { bytes } => state.ballast.resize(state.ballast.len() + bytes, 7),
+            Fact::Bomb => {
+                state.total = i64::MIN;
+                panic!("cannot be applied");
+            }
+        }
+    }
+
+    fn feed(&self, _: &ProbeState, _: &Address) -> Option<String> {
+        Some(LEDGER.into())
+    }
+
+    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent {
+        let who = Term { index: "who".into(), term: moment.address.id().into() };
+        NewEvent { terms: vec![who], body: codec::pack(&(moment.address, sequence, moment.now, fact)) }
+    }
+
+    async fn perform(&self, script: Script, context: EffectContext) -> Result<String, EffectError> {
+        let done = self.deeds.count(&context.id);
+        match script {
+            Script::Say(what) => Ok(what),
+            Script::FailFirst(times) if done <= times => Err(EffectError::transient("not yet")),
+            Script::PanicFirst(times) if done <= times => panic!("told to panic"),
+            Script::Fatal => Err(EffectError::fatal("never")),
+            Script::Hang => std::future::pending().await,
+            Script::HangFirst if done == 1 => std::future::pending().await,
+            Script::FailFirst(_) | Script::PanicFirst(_) | Script::HangFirst => Ok(format!("done at {done}")),
+        }
+    }
+
+    fn idle_max(&self) -> Duration {
+        self.idle_max
+    }
+}
+
+impl Probe {
+    fn hear(state: &ProbeState, message: Message) -> Result<Decision<Self>, Refusal> {
+        Ok(Decision::facts([match message {
+            Message::Give { op, amount } => Fact::Received { op, amount },
+            Message::Ping => Fact::Pinged,
+            Message::Bytes(_) => Fact::Noted,
+            Message::Refused => return Err(Refusal::NoWay { total: state.total }),
+            Message::Panic => panic!("told to panic"),
+            Message::PanicInApply => Fact::Bomb,
+            Message::Grow { bytes } => Fact::Grown { bytes },
+        }]))
+    }
+}
