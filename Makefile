@@ -26,7 +26,7 @@ fmt: ## Format the code
 	cargo fmt --manifest-path bench/engines/Cargo.toml
 
 bench: ## Measure store, steps, messages and feed; prints a table and JSON
-	cargo run $(LOCKED) --release -p cadre-loadtest -- bench
+	@CADRE_NATS_SERVER=$$(scripts/nats-server) cargo run $(LOCKED) --release -p cadre-loadtest -- bench
 
 tools: ## Install what tests and lints need: a NATS server (pip), libclang (apt)
 	@scripts/nats-server

@@ -35,33 +35,43 @@ const PAIRS: usize = 64;
 const BALLS: u32 = 8;
 
 pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
-    let path = bench.dir.path().join("messages");
+    one_node(bench).await?;
+    two_nodes(bench).await
+}
+
+async fn one_node(bench: &mut Bench) -> anyhow::Result<()> {
+    let path = bench.dir.path().join("messages-one");
     let embedded = Embedded::open(EmbeddedConfig::new(&path))?;
     let applied = Arc::new(AtomicU64::new(0));
-    let bus: Bus = Arc::new(LocalBus::new());
-    let node = start(&embedded.store(), bus, "node-0", &applied).await?;
-    let rate = play(&node.client(), &applied, bench.duration, "one").await?;
-    bench.report.add(
-        Row::new("messages, one node", rate, "/s")
-            .note(format!("{PAIRS} pairs, {BALLS} messages in the air each")),
-    );
+    let node = start(&embedded.store(), Arc::new(LocalBus::new()), "node-0", &applied).await?;
+    let rate = play(&node.client(), &applied, bench.duration).await?;
+    node.drain().await;
+    embedded.close().await;
+    std::fs::remove_dir_all(&path)?;
+    let note = format!("{PAIRS} pairs, {BALLS} messages in the air each");
+    bench.report.add(Row::new("messages, one node", rate, "/s").note(note));
+    Ok(())
+}
 
+async fn two_nodes(bench: &mut Bench) -> anyhow::Result<()> {
     let server = NatsServer::start();
     let raw = raw_requests(&server, bench.duration / 2).await?;
-    node.drain().await;
+    let path = bench.dir.path().join("messages-two");
+    let embedded = Embedded::open(EmbeddedConfig::new(&path))?;
+    let applied = Arc::new(AtomicU64::new(0));
     let one = start(&embedded.store(), connect(&server).await?, "node-0", &applied).await?;
     let two = start(&embedded.store(), connect(&server).await?, "node-1", &applied).await?;
     until_shared(&one, &two).await;
-    let rate = play(&one.client(), &applied, bench.duration, "two").await?;
+    let rate = play(&one.client(), &applied, bench.duration).await?;
+    one.drain().await;
+    two.drain().await;
+    embedded.close().await;
+    std::fs::remove_dir_all(&path)?;
     bench.report.add(
         Row::new("messages, two nodes over NATS", rate, "/s")
             .against("raw NATS request/reply, 64 at once", raw)
             .note("about half of the messages cross nodes; every one is durable"),
     );
-    one.drain().await;
-    two.drain().await;
-    embedded.close().await;
-    std::fs::remove_dir_all(&path)?;
     Ok(())
 }
 
@@ -90,14 +100,9 @@ async fn until_shared(one: &Node, two: &Node) {
 }
 
 /// Messages applied per second while every pair plays.
-async fn play(
-    client: &Client,
-    applied: &Arc<AtomicU64>,
-    duration: Duration,
-    game: &str,
-) -> anyhow::Result<f64> {
+async fn play(client: &Client, applied: &Arc<AtomicU64>, duration: Duration) -> anyhow::Result<f64> {
     for pair in 0..PAIRS {
-        let player = |side| Address::new("bench", Player::KIND, &format!("{game}-{pair}-{side}"));
+        let player = |side| Address::new("bench", Player::KIND, &format!("{pair}-{side}"));
         let serve = Serve { to: player("b")?, balls: BALLS, rounds: 1_000_000 };
         let served = client.call::<Player>(&player("a")?, &serve, None, Duration::from_secs(30)).await;
         served.map_err(|error| anyhow::anyhow!("{error}"))?;

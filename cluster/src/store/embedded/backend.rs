@@ -9,6 +9,7 @@ use std::{fs::OpenOptions, io, sync::Arc, time::Duration};
 use redb::{StorageBackend, backends::FileBackend};
 
 use super::{
+    disk::Disk,
     folder::{Folder, is_full},
     room::Room,
     sums::Sums,
@@ -22,14 +23,14 @@ pub(super) struct Backend {
     file: FileBackend,
     sums: Sums,
     room: Arc<Room>,
-    durable: bool,
+    disk: Arc<Disk>,
 }
 
 impl Backend {
-    pub(super) fn open(folder: &Folder, create: bool, durable: bool, room: Arc<Room>) -> io::Result<Self> {
+    pub(super) fn open(folder: &Folder, create: bool, disk: Arc<Disk>, room: Arc<Room>) -> io::Result<Self> {
         let options = OpenOptions::new().read(true).write(true).create(create).truncate(create).clone();
         let file = FileBackend::new(options.open(folder.base())?).map_err(io::Error::other)?;
-        Ok(Self { file, sums: Sums::open(&folder.sums(), create)?, room, durable })
+        Ok(Self { file, sums: Sums::open(&folder.sums(), create)?, room, disk })
     }
 
     /// Tries until it succeeds, fails for another reason than a full disk, or the store closes.
@@ -67,10 +68,10 @@ impl StorageBackend for Backend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        if self.insist(|| self.sums.flush())? && self.durable {
-            self.sums.sync()?;
+        if self.insist(|| self.sums.flush())? {
+            self.disk.sync_engine(|| self.sums.sync())?;
         }
-        if self.durable { self.file.sync_data() } else { Ok(()) }
+        self.disk.sync_engine(|| self.file.sync_data())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

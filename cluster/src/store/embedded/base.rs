@@ -181,7 +181,8 @@ impl Pairs {
     }
 }
 
-fn engine(path: &Path) -> impl FnOnce(BaseError) -> OpenError {
+/// Says what an engine's error means for opening.
+pub(super) fn engine(path: &Path) -> impl FnOnce(BaseError) -> OpenError {
     let path = path.to_owned();
     move |BaseError(error)| match error {
         redb::Error::Corrupted(reason) => OpenError::Corrupt { path, reason },

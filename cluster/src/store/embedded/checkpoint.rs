@@ -123,12 +123,12 @@ pub(super) fn run(shared: &Shared, base: Base) {
             base: snapshot,
         });
         shared.checkpoints.done();
-        let version = frozen.newest();
-        tracing::debug!(version, bytes = frozen.bytes(), "checkpoint done");
+        let (version, bytes) = (frozen.newest(), frozen.bytes());
+        tracing::debug!(version, bytes, "checkpoint done");
         drop(frozen);
         shared.checkpoints.sweep(shared.readers.floor());
         shared.supply.release(version);
-        shared.stats.checkpoint(start);
+        shared.stats.checkpoint(start, bytes);
         shared.room.freed(freed);
         shared.room.restore_reserve();
     }

@@ -65,14 +65,15 @@ impl Committer {
                 self.pace.gathered(came);
                 shared.queue.take(&mut waiting);
             }
-            self.make_room();
-            self.commit(&mut waiting);
+            let refusal = self.make_room().err();
+            self.commit(&mut waiting, refusal);
         }
         self.finish();
     }
 
-    fn commit(&mut self, waiting: &mut VecDeque<Request>) {
-        let mut group = self.prepare(waiting);
+    /// Commits a group, or answers it with the reason why nothing can be committed now.
+    fn commit(&mut self, waiting: &mut VecDeque<Request>, refusal: Option<CommitError>) {
+        let mut group = self.prepare(waiting, refusal.as_ref());
         let prepared = Instant::now();
         if group.writers > 0 {
             self.write(&mut group);
@@ -91,7 +92,7 @@ impl Committer {
     }
 
     /// Takes a group from the front of the queue and lays it out in memory.
-    fn prepare(&mut self, waiting: &mut VecDeque<Request>) -> Group {
+    fn prepare(&mut self, waiting: &mut VecDeque<Request>, refusal: Option<&CommitError>) -> Group {
         let floor = self.shared.readers.floor();
         self.active.collect(floor);
         let view = self.shared.readers.view();
@@ -108,8 +109,10 @@ impl Committer {
         {
             let weight = request.weight();
             let Request { commit, cohort, start, reply, .. } = request;
-            let admitted =
-                self.admit(&commit, cohort.map(|cohort| cohort.version), &history, (short, weight));
+            let admitted = match refusal {
+                None => self.admit(&commit, cohort.map(|cohort| cohort.version), &history, (short, weight)),
+                Some(refusal) => Err(refusal.clone()),
+            };
             let result = admitted.and_then(|()| self.lay_out(commit, &mut group, &view));
             if matches!(result, Err(CommitError::Conflict)) {
                 self.shared.stats.conflict();
@@ -222,23 +225,20 @@ impl Committer {
     }
 
     /// Starts a checkpoint when the active generation is full; when the one before is still on its way into
-    /// the engine and this one has grown as large again, waits.
-    fn make_room(&mut self) {
-        let limit = self.shared.config.checkpoint_bytes;
-        if self.active.bytes() < limit {
-            // What was cleared makes room only once it is cleared in the engine.
-            if self.shared.room.is_short() {
-                self.freeze_if_idle();
-            }
-            return;
-        }
-        if self.active.bytes() >= 2 * limit && self.shared.checkpoints.is_busy() {
+    /// the engine and this one has grown as large again, waits. An error when that would take too long.
+    fn make_room(&mut self) -> Result<(), CommitError> {
+        let (bytes, limit) = (self.active.bytes(), self.shared.config.checkpoint_bytes);
+        if bytes >= 2 * limit && self.shared.checkpoints.is_busy() {
             let start = Instant::now();
-            // When it cannot end, the log will say so: it finds no room either.
-            self.shared.checkpoints.wait(&self.shared).ok();
+            let waited = self.shared.checkpoints.wait(&self.shared);
             self.shared.stats.stall(start);
+            waited?;
         }
-        self.freeze_if_idle();
+        // On a full disk, what was cleared makes room only once it is cleared in the engine.
+        if bytes >= limit || self.shared.room.is_short() {
+            self.freeze_if_idle();
+        }
+        Ok(())
     }
 
     fn freeze_if_idle(&mut self) {

@@ -1,4 +1,4 @@
-//! Writing and syncing the log, and, in tests, failing to.
+//! Writing and syncing, and, in tests, failing to.
 
 use std::{fs::File, io, sync::Arc};
 
@@ -40,6 +40,15 @@ impl Disk {
         if self.durable { self.stats.sync(|| file.sync_data()) } else { Ok(()) }
     }
 
+    /// Syncs a file of the engine.
+    pub(super) fn sync_engine(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some((error, _)) = self.faults.next(Step::SyncEngine) {
+            return Err(error);
+        }
+        if self.durable { sync() } else { Ok(()) }
+    }
+
     /// Cuts a file off, durably.
     pub(super) fn cut(&self, file: &File, len: u64) -> io::Result<()> {
         #[cfg(test)]
@@ -62,6 +71,7 @@ mod faults {
     pub(crate) enum Step {
         Write,
         Sync,
+        SyncEngine,
         Cut,
     }
 

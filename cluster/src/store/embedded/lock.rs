@@ -8,7 +8,7 @@ use crate::store::OpenError;
 /// Held for as long as the store is open.
 #[derive(Debug)]
 pub(super) struct FolderLock {
-    _file: File,
+    file: File,
 }
 
 impl FolderLock {
@@ -21,9 +21,17 @@ impl FolderLock {
             .open(&path)
             .map_err(cannot("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: folder.root().to_owned() }),
             Err(TryLockError::Error(error)) => Err(cannot("lock", &path)(error)),
         }
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child process that was just forked holds the same open file until it runs
+        // its own program.
+        self.file.unlock().ok();
     }
 }

@@ -54,13 +54,12 @@ use self::{session::EmbeddedSession, shared::Shared, threads::Threads};
 use super::{Driver, OpenError, Session, Store};
 
 /// An open embedded store. Clones are the same store; it closes when the last of them, and of the [`Store`]s
-/// made from them, is gone.
-#[derive(Debug, Clone)]
+/// made from them, is gone. Dropping the last one blocks until it is closed; [`Self::close`] does not.
+#[derive(Clone)]
 pub struct Embedded {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     shared: Arc<Shared>,
     threads: Mutex<Option<Threads>>,
@@ -109,6 +108,13 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.shared.close();
         self.join();
+    }
+}
+
+/// Without what is stored in it.
+impl std::fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Embedded").field("path", &self.inner.shared.config.path).finish_non_exhaustive()
     }
 }
 

@@ -11,11 +11,11 @@ use tokio::sync::watch;
 use super::{
     EmbeddedConfig,
     backend::Backend,
-    base::{Base, BaseError},
+    base::{Base, engine},
     checkpoint::Checkpoints,
     committer::Committer,
     disk::Disk,
-    folder::{Folder, cannot, corrupt, sync_folder},
+    folder::{Folder, cannot, corrupt, is_full, sync_folder},
     lock::FolderLock,
     log::{self, Log, Mold, Supply},
     manifest::{Manifest, State},
@@ -84,7 +84,8 @@ fn create(
         _ => {}
     }
     fs::create_dir(&log).map_err(cannot("make", &log))?;
-    let backend = Backend::open(folder, true, config.is_durable(), Arc::clone(room));
+    let disk = Arc::new(Disk::new(config.is_durable(), Arc::new(Stats::new())));
+    let backend = Backend::open(folder, true, disk, Arc::clone(room));
     Base::create(&base, manifest.store, config.cache_bytes, backend.map_err(cannot("make", &base))?)?;
     sync_folder(folder.root()).map_err(cannot("sync", folder.root()))?;
     Manifest { state: State::Ready, ..*manifest }.write(folder)
@@ -103,12 +104,14 @@ fn start(
             return Err(corrupt(path, "it is missing"));
         }
     }
+    let durable = config.is_durable();
+    let stats = Arc::new(Stats::new());
+    let disk = Arc::new(Disk::new(durable, Arc::clone(&stats)));
     let recovered = log::recover(&log_path, manifest.store)?;
-    let backend = Backend::open(&folder, false, config.is_durable(), Arc::clone(&room));
+    let backend = Backend::open(&folder, false, Arc::clone(&disk), Arc::clone(&room));
     let backend = backend.map_err(cannot("open", &base_path))?;
     let base = Base::open(&base_path, manifest.store, config.cache_bytes, backend)?;
-    let failed = |error: BaseError| OpenError::Engine { path: base_path.clone(), source: Arc::new(error) };
-    let applied = base.applied().map_err(failed)?;
+    let applied = base.applied().map_err(engine(&base_path))?;
     let active = Arc::new(Generation::new(applied));
     let last = recovered.replay(applied, |version, operations| {
         for operation in operations {
@@ -116,12 +119,10 @@ fn start(
             active.apply(operation, version, version);
         }
     })?;
-    if config.is_durable() {
+    if durable {
         recovered.sync().map_err(cannot("sync", &log_path))?;
     }
 
-    let stats = Arc::new(Stats::new());
-    let durable = config.is_durable();
     let spares_max = 3 * config.checkpoint_bytes / config.segment_bytes + 2;
     let sequence = recovered.next_sequence();
     let (sealed, spares) = recovered.into_files(applied);
@@ -133,10 +134,14 @@ fn start(
         durable,
     };
     let supply = Arc::new(Supply::new(mold, sequence, sealed, spares));
-    let segment = supply.first().map_err(cannot("make a segment in", &log_path))?;
-    let disk = Arc::new(Disk::new(durable, Arc::clone(&stats)));
+    let segment = match supply.first() {
+        Ok(segment) => Some(segment),
+        // Reads work, and the first commit will say so.
+        Err(error) if is_full(&error) => None,
+        Err(error) => return Err(cannot("make a segment in", &log_path)(error)),
+    };
     let log = Log::new(segment, last, config.segment_bytes, Arc::clone(&supply), Arc::clone(&disk));
-    let snapshot = base.snapshot().map_err(failed)?;
+    let snapshot = base.snapshot().map_err(engine(&base_path))?;
     let view = View { active: Arc::clone(&active), frozen: None, base: snapshot };
     let shared = Arc::new(Shared {
         queue: Queue::new(config.queue_bytes),

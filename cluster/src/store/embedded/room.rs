@@ -32,12 +32,20 @@ struct State {
     allowance: u64,
     /// A checkpoint waits for room.
     wanting: bool,
-    closed: bool,
+    impatient: bool,
 }
 
 impl Room {
     pub(super) fn new(path: PathBuf, bytes: u64) -> Self {
-        Self { path, bytes, state: Mutex::default(), changed: Condvar::new() }
+        let has_reserve = fs::metadata(&path).is_ok_and(|found| bytes > 0 && found.len() == bytes);
+        // Whoever opens the store wants to know at once that there is no room.
+        let state = State { has_reserve, impatient: true, ..State::default() };
+        Self { path, bytes, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// From now on it makes sense to wait for room.
+    pub(super) fn be_patient(&self) {
+        self.state().impatient = false;
     }
 
     /// Makes the reserve if it is not there. Without room for it the store works all the same.
@@ -67,9 +75,6 @@ impl Room {
     }
 
     fn make_reserve(&self) -> io::Result<()> {
-        if fs::metadata(&self.path).is_ok_and(|found| found.len() == self.bytes) {
-            return Ok(());
-        }
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.path)?;
         fill_with_zeros(&mut file, self.bytes)?;
         // Only then is it certain that the space was there.
@@ -87,14 +92,14 @@ impl Room {
         had_one
     }
 
-    /// Waits a moment for room. False when the store closes and waiting makes no more sense.
+    /// Waits a moment for room. False when the store opens or closes and waiting makes no sense.
     pub(super) fn wait(&self, moment: Duration) -> bool {
         let mut state = self.state();
         state.wanting = true;
-        if !state.closed {
+        if !state.impatient {
             (state, _) = self.changed.wait_timeout(state, moment).unwrap_or_else(PoisonError::into_inner);
         }
-        !state.closed
+        !state.impatient
     }
 
     /// A write found room again.
@@ -128,7 +133,7 @@ impl Room {
     }
 
     pub(super) fn close(&self) {
-        self.state().closed = true;
+        self.state().impatient = true;
         self.changed.notify_all();
     }
 

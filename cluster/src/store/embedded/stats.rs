@@ -45,6 +45,7 @@ struct Metrics {
     group_transactions: Histogram,
     sync_seconds: Histogram,
     checkpoint_seconds: Histogram,
+    checkpoint_bytes: Histogram,
     stall_seconds: Histogram,
     commits: Counter,
     conflicts: Counter,
@@ -73,6 +74,7 @@ impl Stats {
                 group_transactions: histogram!("cadre_store_group_transactions"),
                 sync_seconds: histogram!("cadre_store_sync_seconds"),
                 checkpoint_seconds: histogram!("cadre_store_checkpoint_seconds"),
+                checkpoint_bytes: histogram!("cadre_store_checkpoint_bytes"),
                 stall_seconds: histogram!("cadre_store_stall_seconds"),
                 commits: counter!("cadre_store_commits_total"),
                 conflicts: counter!("cadre_store_conflicts_total"),
@@ -111,7 +113,8 @@ impl Stats {
         self.metrics.commit_seconds.record(now.saturating_duration_since(start));
     }
 
-    pub(super) fn checkpoint(&self, start: Instant) {
+    pub(super) fn checkpoint(&self, start: Instant, bytes: usize) {
+        self.metrics.checkpoint_bytes.record(bytes as f64);
         self.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.metrics.checkpoint_seconds.record(start.elapsed());
     }

@@ -72,6 +72,7 @@ fn spawn_others<'scope>(
     committer: Committer,
     base: Base,
 ) -> io::Result<()> {
+    shared.room.be_patient();
     let named = |name: &str| Builder::new().name(name.to_owned());
     // Ends the others when it ends, for whatever reason; created first so that a failed start does it too.
     let end = OnDrop(move || {

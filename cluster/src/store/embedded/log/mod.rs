@@ -44,13 +44,13 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(
-        current: Segment,
+        current: Option<Segment>,
         last: u64,
         capacity: usize,
         supply: Arc<Supply>,
         disk: Arc<Disk>,
     ) -> Self {
-        Self { current: Some(current), last, capacity: capacity as u64, supply, disk }
+        Self { current, last, capacity: capacity as u64, supply, disk }
     }
 
     /// Writes one record and syncs it.
@@ -71,7 +71,9 @@ impl Log {
     /// Goes on to the next segment when the current one has no room for `len` bytes.
     fn turn_over(&mut self, len: usize) -> Result<(), AppendError> {
         let is_full_up = |segment: &mut Segment| {
-            segment.end > segment::HEADER_LEN as u64 && segment.end + len as u64 > self.capacity
+            let end = segment.end + len as u64;
+            let is_used = segment.end > segment::HEADER_LEN as u64;
+            is_used && (end > self.capacity || end > segment.prepared && self.supply.is_ready())
         };
         if let Some(full) = self.current.take_if(is_full_up) {
             self.supply.seal(full, self.last);

@@ -1,7 +1,8 @@
 //! One record per group of commits, and the operations in it.
 //!
 //! ```text
-//! record     length u32 · check u32 · version u64 · payload · zeros up to a multiple of 8
+//! record     length u32 · mark u32 · version u64 · check u32 · zeros 4 · payload · zeros up to a multiple of 8
+//! mark       CRC-32 of the segment's seed, the length and the version: tells a header from anything else
 //! check      CRC-32 of the segment's seed, the version and the payload
 //! payload    operations in commit order
 //! operation  tag u8 · key length u16 · value length u32 · key · value
@@ -17,9 +18,7 @@ use crate::store::{KEY_BYTES_MAX, KeyRange};
 
 /// Records begin at multiples of this, so that damage can be searched past.
 pub(super) const ALIGN: usize = 8;
-pub(super) const HEADER_LEN: usize = 16;
-/// The most one record can hold: the largest group and the largest transaction on top, with room to spare.
-pub(super) const PAYLOAD_BYTES_MAX: usize = 1 << 30;
+pub(super) const HEADER_LEN: usize = 24;
 
 /// What one operation does to the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,8 +91,9 @@ impl RecordBuffer {
         let length = u32::try_from(length).expect("a group is bounded far below 4 GiB");
         let check = check(seed, version, &self.bytes[HEADER_LEN..]);
         self.bytes[..4].copy_from_slice(&length.to_le_bytes());
-        self.bytes[4..8].copy_from_slice(&check.to_le_bytes());
+        self.bytes[4..8].copy_from_slice(&mark(seed, version, length).to_le_bytes());
         self.bytes[8..16].copy_from_slice(&version.to_le_bytes());
+        self.bytes[16..20].copy_from_slice(&check.to_le_bytes());
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGN), 0);
         &self.bytes
     }
@@ -118,6 +118,13 @@ fn check(seed: u32, version: u64, payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+fn mark(seed: u32, version: u64, length: u32) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(seed);
+    hasher.update(&length.to_le_bytes());
+    hasher.update(&version.to_le_bytes());
+    hasher.finalize()
+}
+
 /// A record found in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
@@ -138,23 +145,34 @@ impl Found {
     }
 }
 
-/// The length and version that a header claims, when a record of that length could stand there.
-pub(super) fn claim(segment: &[u8], offset: usize) -> Option<(usize, u64)> {
-    let header: &[u8; HEADER_LEN] = segment.get(offset..)?.first_chunk()?;
-    let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
-    let mut version = [0; 8];
-    version.copy_from_slice(&header[8..]);
-    (length > 0 && length <= PAYLOAD_BYTES_MAX).then_some((length, u64::from_le_bytes(version)))
+/// The version that a header at `offset` claims, valid or not what follows it.
+pub(super) fn claim(segment: &[u8], offset: usize, seed: u32) -> Option<u64> {
+    Header::parse(segment, offset, seed).map(|header| header.version)
 }
 
 /// The valid record at `offset`, if there is one.
 pub(super) fn find(segment: &[u8], offset: usize, seed: u32) -> Option<Found> {
-    let (payload_len, version) = claim(segment, offset)?;
+    let Header { length, version, check: expected } = Header::parse(segment, offset, seed)?;
     let begin = offset + HEADER_LEN;
+    let payload_len = length as usize;
     let payload = segment.get(begin..begin.checked_add(payload_len)?)?;
-    let header = &segment[offset..begin];
-    let found = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
-    (check(seed, version, payload) == found).then_some(Found { version, offset, payload_len })
+    (check(seed, version, payload) == expected).then_some(Found { version, offset, payload_len })
+}
+
+struct Header {
+    length: u32,
+    version: u64,
+    check: u32,
+}
+
+impl Header {
+    fn parse(segment: &[u8], offset: usize, seed: u32) -> Option<Self> {
+        let bytes: &[u8; HEADER_LEN] = segment.get(offset..)?.first_chunk()?;
+        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let version = u64::from(number(8)) | u64::from(number(12)) << 32;
+        let header = Self { length: number(0), version, check: number(16) };
+        (header.length > 0 && mark(seed, version, header.length) == number(4)).then_some(header)
+    }
 }
 
 /// The operations of a payload whose check was right. `None` when they do not parse: then it was not this

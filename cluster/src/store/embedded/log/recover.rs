@@ -3,7 +3,8 @@
 //! Only the last write before a crash can be incomplete, and it was never answered. So the log ends at the
 //! first place where no valid record follows; and a valid record that does not continue the versions before
 //! it shows that something acknowledged is missing, which is reported and never skipped. What cannot be told
-//! from a write cut short is damage to the very last record with nothing after it.
+//! from a write cut short is damage to the very last record, or the loss of the last segment, with nothing
+//! after it.
 
 use std::{
     fs, io,
@@ -50,7 +51,8 @@ pub(in super::super) fn recover(folder: &Path, store: StoreId) -> Result<Recover
         let path = entry.map_err(cannot("list", folder))?.path();
         match segment::sequence_of(&path) {
             Some(sequence) => named.push((sequence, path)),
-            None => spares.push(path),
+            None if segment::is_spare(&path) => spares.push(path),
+            None => tracing::warn!(path = %path.display(), "unknown file among the log segments"),
         }
     }
     named.sort_unstable();
@@ -78,9 +80,9 @@ fn scan(path: PathBuf, store: StoreId, sequence: u64, before: u64) -> Result<Sca
         }
         if gap.is_none() && at < bytes.len() {
             gap = Some(at);
-            torn = record::claim(&bytes, at).is_some_and(|(_, version)| version == last + 1);
+            torn = record::claim(&bytes, at, seed).is_some_and(|version| version == last + 1);
         }
-        match search(&bytes, at + ALIGN, seed, last) {
+        match search(&bytes, at + ALIGN, seed) {
             Some(later) => at = later,
             None => return Ok(Scanned { path, sequence, bytes, records, gap, torn }),
         }
@@ -88,20 +90,10 @@ fn scan(path: PathBuf, store: StoreId, sequence: u64, before: u64) -> Result<Sca
 }
 
 /// Looks for a valid record of this life of the segment after a place where there is none.
-fn search(bytes: &[u8], from: usize, seed: u32, last: u64) -> Option<usize> {
-    // A check is only computed where the version could be right, which leftovers of a former life never are:
-    // they are older. A group takes about 100 µs at least, so this is days of commits.
-    const VERSIONS_AHEAD_MAX: u64 = 1 << 32;
-    let mut at = from.next_multiple_of(ALIGN);
-    while at < bytes.len() {
-        let plausible = record::claim(bytes, at)
-            .is_some_and(|(_, version)| version > last && version - last < VERSIONS_AHEAD_MAX);
-        if plausible && record::find(bytes, at, seed).is_some() {
-            return Some(at);
-        }
-        at += ALIGN;
-    }
-    None
+fn search(bytes: &[u8], from: usize, seed: u32) -> Option<usize> {
+    (from.next_multiple_of(ALIGN)..bytes.len())
+        .step_by(ALIGN)
+        .find(|at| record::find(bytes, *at, seed).is_some())
 }
 
 impl Recovered {

@@ -24,6 +24,9 @@ pub(super) const HEADER_LEN: usize = 64;
 const MAGIC: &[u8; 8] = b"CADRELOG";
 const FORMAT: u32 = 1;
 const SUFFIX: &str = ".log";
+const SPARE: &str = "spare-";
+/// A segment that has no name yet.
+const DRAFT: &str = "next";
 
 /// An open segment, for writing.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct Segment {
     pub(super) file: File,
     /// Where the next record goes.
     pub(super) end: u64,
+    /// Up to where the room is prepared; beyond it works too, slower.
+    pub(super) prepared: u64,
     pub(super) seed: u32,
 }
 
@@ -46,7 +51,7 @@ impl Segment {
         zeroed: u64,
         durable: bool,
     ) -> io::Result<Self> {
-        let draft = folder.join("next");
+        let draft = folder.join(DRAFT);
         match old {
             Some(old) => fs::rename(old, &draft)?,
             None => Self::zeroed(&draft, zeroed)?,
@@ -61,7 +66,8 @@ impl Segment {
         if durable {
             sync_folder(folder)?;
         }
-        Ok(Self { path, file, end: HEADER_LEN as u64, seed: seed(store, sequence) })
+        let prepared = file.metadata()?.len();
+        Ok(Self { path, file, end: HEADER_LEN as u64, prepared, seed: seed(store, sequence) })
     }
 
     fn zeroed(path: &Path, bytes: u64) -> io::Result<()> {
@@ -83,7 +89,7 @@ fn name(sequence: u64) -> String {
 /// first, so that the segments that keep their names are always a row without a gap.
 pub(super) fn set_aside(path: PathBuf) -> PathBuf {
     let Some(sequence) = sequence_of(&path) else { return path };
-    let spare = path.with_file_name(format!("spare-{sequence:016x}"));
+    let spare = path.with_file_name(format!("{SPARE}{sequence:016x}"));
     match fs::rename(&path, &spare) {
         Ok(()) => spare,
         Err(error) => {
@@ -91,6 +97,12 @@ pub(super) fn set_aside(path: PathBuf) -> PathBuf {
             path
         }
     }
+}
+
+/// Whether a file among the segments is one that can be used again.
+pub(super) fn is_spare(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name == DRAFT || name.starts_with(SPARE)
 }
 
 /// The sequence in a segment's file name.

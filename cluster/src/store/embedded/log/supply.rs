@@ -87,6 +87,11 @@ impl Supply {
         }
     }
 
+    /// Whether the next segment can be had without waiting.
+    pub(super) fn is_ready(&self) -> bool {
+        self.state().next.is_some()
+    }
+
     /// Hands over a segment that will not be written any more. `last`: the newest version in it.
     pub(super) fn seal(&self, segment: Segment, last: u64) {
         self.state().sealed.push((segment.path, last));

@@ -11,7 +11,8 @@ fn open() -> (tempfile::TempDir, Embedded) {
 }
 
 /// What another process would find after a crash right now.
-fn found_after_a_crash(folder: &tempfile::TempDir) -> Vec<(Bytes, Bytes)> {
+fn found_after_a_crash(folder: &tempfile::TempDir, embedded: &Embedded) -> Vec<(Bytes, Bytes)> {
+    wait_until_quiet(embedded);
     let crashed = tempfile::tempdir().unwrap();
     copy_as_after_a_crash(&folder.path().join("live"), crashed.path());
     let embedded = Embedded::open(small(crashed.path())).unwrap();
@@ -37,7 +38,7 @@ fn after_a_failed_sync_nothing_more_commits_and_the_failed_commit_is_unknown() {
         assert_eq!(get(&store, "after").await, None);
         embedded.close().await;
     });
-    let found = found_after_a_crash(&folder);
+    let found = found_after_a_crash(&folder, &embedded);
     assert!(found.iter().any(|(key, _)| key == "before"));
     assert!(!found.iter().any(|(key, _)| key == "after"));
 }
@@ -52,7 +53,7 @@ fn a_failed_write_is_unknown_too() {
         assert!(matches!(put(&store, "during", "value").await, Err(CommitError::OutcomeUnknown)));
         assert!(matches!(put(&store, "after", "value").await, Err(CommitError::Failed(_))));
     });
-    assert_eq!(found_after_a_crash(&folder).len(), 1);
+    assert_eq!(found_after_a_crash(&folder, &embedded).len(), 1);
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn a_full_disk_refuses_commits_leaves_nothing_of_them_and_lets_the_next_one_in()
                 assert_eq!(sum[..], (round + 1i64).to_le_bytes());
             }
         });
-        let found = found_after_a_crash(&folder);
+        let found = found_after_a_crash(&folder, &embedded);
         let keys: Vec<_> = found.iter().map(|(key, _)| key.clone()).collect();
         assert_eq!(keys, ["counter", "sum"]);
         assert_eq!(found[1].1[..], 3i64.to_le_bytes());
@@ -98,6 +99,25 @@ fn when_the_log_cannot_be_cut_back_the_outcome_is_unknown() {
         assert!(matches!(put(&store, "key", "value").await, Err(CommitError::OutcomeUnknown)));
         assert!(matches!(put(&store, "key", "value").await, Err(CommitError::Failed(_))));
     });
+}
+
+#[test]
+fn after_a_failed_checkpoint_nothing_more_commits_and_nothing_is_lost() {
+    let (folder, embedded) = open();
+    let store = embedded.store();
+    let confirmed = run(async {
+        embedded.inner.shared.disk.faults.plan(Step::SyncEngine, ErrorKind::Other, 0);
+        for n in 0..10_000 {
+            match put(&store, &format!("key{n:05}"), &"x".repeat(1000)).await {
+                Ok(_) => {}
+                Err(CommitError::Failed(_)) => return n,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!("the checkpoint did not fail");
+    });
+    let found = found_after_a_crash(&folder, &embedded);
+    assert_eq!(found.len(), confirmed);
 }
 
 #[test]

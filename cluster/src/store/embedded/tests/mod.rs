@@ -59,6 +59,14 @@ async fn dump(store: &Store, limit: usize) -> Vec<(Bytes, Bytes)> {
     }
 }
 
+/// Waits until no checkpoint writes: files that change while they are copied show no moment at all.
+fn wait_until_quiet(embedded: &Embedded) {
+    let shared = &embedded.inner.shared;
+    while shared.checkpoints.is_busy() && !shared.room.is_wanted() && shared.failure().is_none() {
+        std::thread::yield_now();
+    }
+}
+
 /// What `from` would look like after a crash right now: a copy of files that nobody closed.
 fn copy_as_after_a_crash(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
@@ -68,7 +76,12 @@ fn copy_as_after_a_crash(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy_as_after_a_crash(&entry.path(), &target);
         } else {
-            fs::copy(entry.path(), target).unwrap();
+            // The next segment gets its name while this runs.
+            let copied = fs::copy(entry.path(), target);
+            assert!(
+                copied.as_ref().map_or_else(|e| e.kind() == std::io::ErrorKind::NotFound, |_| true),
+                "{copied:?}"
+            );
         }
     }
 }
