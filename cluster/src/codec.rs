@@ -88,3 +88,27 @@ fn pack_into<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
     let mut serializer = rmp_serde::Serializer::new(bytes);
     value.serialize(&mut serializer).expect("stored types serialize into memory without fail");
 }
+
+/// For the tests of stored types.
+#[cfg(test)]
+pub(crate) mod golden {
+    use super::*;
+
+    /// Fails when the bytes of a stored value are not what they were when clusters began to hold them. A change
+    /// of layout needs a new version, an [`Stored::upgrade`], and the old bytes in a test of that.
+    pub(crate) fn hold<T: Stored + PartialEq + std::fmt::Debug>(value: &T, expected: &str) {
+        let bytes = encode(value);
+        assert_eq!(hex(&bytes), expected, "the layout of a stored {} has changed", T::NAME);
+        assert_eq!(decode::<T>(&bytes).as_ref(), Ok(value));
+        assert!(decode::<T>(&[]).is_err() && decode::<T>(&bytes[..bytes.len() - 1]).is_err());
+        let newer = [&[T::VERSION + 1], &bytes[1..]].concat();
+        assert!(
+            matches!(decode::<T>(&newer), Err(DecodeError::Version { .. })),
+            "an unknown version is named"
+        );
+    }
+
+    pub(crate) fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

@@ -23,6 +23,9 @@
 //! | `(TENANT, tenant, DEAD, kind, id, stamp)` | dead letter | the entity's step |
 //! | `(TENANT, tenant, DATA, …)` | the runtime's own records | the entity's step |
 
+#[cfg(test)]
+mod tests;
+
 use bytes::Bytes;
 use foundationdb_tuple::{TuplePack, Versionstamp, pack, unpack};
 

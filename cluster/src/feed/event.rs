@@ -47,3 +47,17 @@ impl Stored for EventRecord {
     const NAME: &'static str = "event";
     const VERSION: u8 = 1;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_event_never_changes_its_layout() {
+        let term = Term { index: "task".into(), term: "task_1".into() };
+        crate::codec::golden::hold(
+            &EventRecord { terms: vec![term], body: b"{}".to_vec() },
+            "01929192a47461736ba67461736b5f31c4027b7d",
+        );
+    }
+}

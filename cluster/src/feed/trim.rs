@@ -96,3 +96,18 @@ async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
     tx.commit().await?;
     Ok((page.pairs.len(), page.more))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Stamp, Version};
+
+    #[test]
+    fn a_stored_trim_mark_never_changes_its_layout() {
+        let trimmed_to = Cursor::new(1, Stamp::new(Version(258), 3), 4);
+        codec::golden::hold(
+            &TrimRecord { trimmed_to },
+            "0191d9203030303030303031303030303030303030303030303130323030303330303034",
+        );
+    }
+}

@@ -396,7 +396,9 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         /// Enough to recognise it by, and always storable.
         const BODY_BYTES_MAX: usize = 32 * 1024;
         const REASON_BYTES_MAX: usize = 4 * 1024;
-        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        if reason.len() > REASON_BYTES_MAX {
+            reason = String::from_utf8_lossy(&reason.as_bytes()[..REASON_BYTES_MAX]).into_owned();
+        }
         metrics::counter!("cadre_host_dead_letters_total", "input" => work.label()).increment(1);
         tracing::warn!(address = %self.address, input = work.label(), reason, "input put aside as a dead letter");
         let body = work.body();

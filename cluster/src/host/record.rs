@@ -1,5 +1,8 @@
 //! The stored form of an entity.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

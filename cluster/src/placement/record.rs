@@ -83,3 +83,25 @@ impl Stored for LeaseRecord {
     const NAME: &'static str = "lease";
     const VERSION: u8 = 1;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::golden::hold;
+
+    #[test]
+    fn stored_placement_never_changes_its_layout() {
+        let created = Timestamp(1_700_000_000_000);
+        hold(
+            &ClusterRecord { name: "prod".into(), shards: 256, feed_epoch: 1, created },
+            "0194a470726f64cd010001cf0000018bcfe56800",
+        );
+        hold(
+            &MemberRecord { incarnation: 7, beat: 300, draining: true, joined: created },
+            "019407cd012cc3cf0000018bcfe56800",
+        );
+        let owner = Some(MemberId { name: "node-1".into(), incarnation: 7 });
+        hold(&LeaseRecord { shard: ShardId(200), epoch: Epoch(9), owner }, "0193ccc80992a66e6f64652d3107");
+        hold(&LeaseRecord { shard: ShardId(1), epoch: Epoch(9), owner: None }, "01930109c0");
+    }
+}

@@ -6,7 +6,7 @@ use super::{ClusterRecord, Epoch, LeaseRecord, MemberId, MemberRecord, View, pla
 use crate::{
     address::ShardId,
     clock::Timestamp,
-    codec::{self, DecodeError},
+    codec::{self, DecodeError, Stored},
     keys,
     store::{Attempt, CommitError, KeyRange, RangeRead, ReadError, Store, Transaction},
 };
@@ -166,15 +166,14 @@ async fn try_join(
     }
     // Incarnations grow also across a clean leave, which removes the record: the fences remember.
     let last = RangeRead::new(keys::fences(name)).limit(1).reverse();
-    let fenced =
-        tx.range(&last).await?.pairs.first().map(|pair| codec::unpack::<FenceRecord>("fence", &pair.value));
+    let fenced = tx.range(&last).await?.pairs.first().map(|pair| codec::decode::<FenceRecord>(&pair.value));
     let fenced = fenced.transpose()?.map_or(0, |fence| fence.incarnation);
     let incarnation = 1 + fenced.max(found.map_or(0, |record| record.incarnation));
     let member = MemberId { name: name.into(), incarnation };
     // A former life whose fence is gone can commit nothing more, so its markers are not needed either.
     tx.clear_range(keys::fences(name));
     tx.clear_range(keys::commit_markers(name));
-    tx.set(keys::fence(name, incarnation), codec::pack(&FenceRecord { incarnation, takings: 0 }));
+    tx.set(keys::fence(name, incarnation), codec::encode(&FenceRecord { incarnation, takings: 0 }));
     let record = MemberRecord { incarnation, beat: 0, draining: false, joined: now };
     tx.set(keys::member(name), codec::encode(&record));
     tx.commit().await?;
@@ -188,10 +187,15 @@ struct FenceRecord {
     takings: u64,
 }
 
+impl Stored for FenceRecord {
+    const NAME: &'static str = "fence";
+    const VERSION: u8 = 1;
+}
+
 /// How often something was taken from this life of a member; `None` when its time is over.
 pub(crate) async fn read_fence(tx: &Transaction, me: &MemberId) -> Result<Option<u64>, ReadError> {
     let bytes = tx.get(&keys::fence(&me.name, me.incarnation)).await?;
-    Ok(bytes.and_then(|bytes| codec::unpack::<FenceRecord>("fence", &bytes).ok()).map(|fence| fence.takings))
+    Ok(bytes.and_then(|bytes| codec::decode::<FenceRecord>(&bytes).ok()).map(|fence| fence.takings))
 }
 
 /// Members and leases, at one version.
@@ -324,7 +328,7 @@ pub async fn claim(
         // A fence that is gone fences already.
         if let Some(takings) = read_fence(&tx, loser).await? {
             let raised = FenceRecord { incarnation: loser.incarnation, takings: takings + 1 };
-            tx.set(fence, codec::pack(&raised));
+            tx.set(fence, codec::encode(&raised));
         }
     }
     for lease in &taken {
@@ -346,4 +350,14 @@ pub async fn release(store: &Store, me: &MemberId, shards: &[ShardId]) -> Result
         }
     }
     tx.commit().await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_fence_never_changes_its_layout() {
+        codec::golden::hold(&FenceRecord { incarnation: 3, takings: 258 }, "019203cd0102");
+    }
 }
