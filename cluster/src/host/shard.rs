@@ -228,6 +228,11 @@ impl ShardActor {
             let _ = reply.send(Response::Moving);
             return;
         }
+        let shards = self.shared.config.shards;
+        if address.shard(shards) != self.shard {
+            let _ = reply.send(Response::Misrouted { shards });
+            return;
+        }
         if self.shared.kinds.get(address.kind()).is_none() {
             let _ = reply.send(Response::UnknownKind);
             return;
@@ -263,7 +268,7 @@ impl ShardActor {
         address: &Address,
         message: EntityMessage,
     ) -> bool {
-        if shard.draining.is_some() {
+        if shard.draining.is_some() || address.shard(self.shared.config.shards) != self.shard {
             return false;
         }
         // Past a limit or during a backoff, the next look tries again: what is announced here is in the store.

@@ -52,6 +52,8 @@ pub(super) enum Response {
     KeyReused,
     /// The command could not be applied, and was put aside as a dead letter.
     Poisoned { reason: String },
+    /// The entity does not live in this shard: the caller counts the shards otherwise.
+    Misrouted { shards: u16 },
     /// Nobody here knows this kind of entity.
     UnknownKind,
     /// The store cannot be used now. Nothing was done.
