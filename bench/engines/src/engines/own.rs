@@ -85,12 +85,13 @@ fn create_segment(dir: &Path, segment: u64) -> Result<()> {
     Ok(File::open(dir)?.sync_all()?)
 }
 
-fn apply(overlay: &mut Overlay, batch: &Batch) {
+/// `known`: nothing of this batch can be in the base yet, so a key that was written once needs no clear there.
+fn apply(overlay: &mut Overlay, batch: &Batch, known: bool) {
     for op in &batch.ops {
         let key = batch.key(op);
         match batch.value(op) {
             Some(value) => {
-                let entry = Entry { value: Some(value.into()), fresh: op.unique };
+                let entry = Entry { value: Some(value.into()), fresh: known && op.unique };
                 overlay.insert(key.into(), entry);
             }
             None if overlay.get(key).is_some_and(|entry| entry.fresh) => {
@@ -118,7 +119,8 @@ fn replay(path: &Path, segment: u64, overlay: &mut Overlay) -> Result<()> {
         if crc32fast::hash(&rest[8..HEADER + len]) != crc {
             break;
         }
-        apply(overlay, &Batch::decode(&rest[HEADER..HEADER + len]));
+        // A crash may have come between the base's commit and the segment's reuse.
+        apply(overlay, &Batch::decode(&rest[HEADER..HEADER + len]), false);
         rest = &rest[HEADER + len..];
     }
     Ok(())
@@ -248,7 +250,7 @@ impl<B: Base> Engine for Own<B> {
             self.poisoned = true;
             return Err(error);
         }
-        apply(&mut self.shared.active.write().unwrap(), batch);
+        apply(&mut self.shared.active.write().unwrap(), batch, true);
         if self.logged >= SEGMENT {
             let start = Instant::now();
             while self.logged >= LIMIT
