@@ -82,6 +82,7 @@ macro_rules! hosting_claims {
             feeds::p4_a_snapshot_and_the_tail_after_it_are_the_whole_feed,
             handover::p2_when_a_node_is_killed_the_other_takes_over_and_nothing_acked_is_lost,
             handover::a_drained_node_hands_over_without_an_error_and_with_a_short_stall,
+            handover::p1_an_owner_that_was_robbed_unawares_tells_nobody_that_nothing_was_done,
             handover::the_last_node_drains_and_the_next_goes_on_at_once,
             handover::a_second_node_of_the_same_name_is_turned_away,
             handover::p1_a_takeover_at_once_ends_the_first_which_serves_no_more,
