@@ -31,7 +31,7 @@ struct Parts {
 
 /// Why a text cannot be part of an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{part} must be 1 to {max} bytes, it has {actual}", max = Address::PART_BYTES_MAX)]
+#[error("{part} must be 1 to {max} bytes without control characters, it has {actual}", max = Address::PART_BYTES_MAX)]
 pub struct InvalidAddress {
     /// `tenant`, `kind` or `id`.
     pub part: &'static str,
@@ -47,7 +47,8 @@ impl Address {
     /// An address of its parts.
     pub fn new(tenant: &str, kind: &str, id: &str) -> Result<Self, InvalidAddress> {
         for (part, text) in [("tenant", tenant), ("kind", kind), ("id", id)] {
-            if text.is_empty() || text.len() > Self::PART_BYTES_MAX {
+            // A NUL would end one key's prefix inside another's; the other control characters help nobody.
+            if text.is_empty() || text.len() > Self::PART_BYTES_MAX || text.contains(char::is_control) {
                 return Err(InvalidAddress { part, actual: text.len() });
             }
         }
@@ -161,6 +162,7 @@ mod tests {
     #[test]
     fn parts_that_are_empty_or_too_long_are_refused_by_name() {
         assert_eq!(Address::new("", "k", "i").unwrap_err().part, "tenant");
+        assert_eq!(Address::new("t", "k", "x\0y").unwrap_err().part, "id");
         let long = "x".repeat(257);
         assert_eq!(Address::new("t", "k", &long).unwrap_err(), InvalidAddress { part: "id", actual: 257 });
     }

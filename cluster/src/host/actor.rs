@@ -183,7 +183,7 @@ impl<E: Entity> Actor for EntityActor<E> {
             let died = live.running.iter().find(|(_, run)| run.actor.get_id() == cell.get_id());
             if let Some((id, run)) = died {
                 metrics::counter!("cadre_host_effect_panics_total").increment(1);
-                let result = Err(EffectError::transient(format!("effect died: {error}")));
+                let result = Err(EffectError::unsure(format!("effect died: {error}")));
                 let work = Work::Effect { id: id.clone(), attempt: run.attempt, run: run.number, result };
                 // To ourselves: it cannot be gone.
                 let _ = myself.cast(EntityMessage::Work(work));
@@ -500,12 +500,14 @@ impl<E: Entity> Live<E> {
                 return Err(error);
             }
         };
-        let now = self.args.shared.now();
         let mut unknown = Vec::with_capacity(works.len());
         for (mut work, record) in works.into_iter().zip(known) {
-            let record = record.and_then(|bytes| AnswerRecord::decode(&bytes).ok());
-            match (record.filter(|record| record.expires > now), &work) {
-                (Some(record), Work::Command { request, .. }) => {
+            // What has expired counts until it is removed: only then can the key be recorded anew.
+            let record = record.map(|bytes| AnswerRecord::decode(&bytes)).transpose();
+            match (record, &work) {
+                // A newer version's, perhaps: whoever can read it will answer.
+                (Err(error), _) => work.answer(Response::Unavailable { reason: error.to_string() }),
+                (Ok(Some(record)), Work::Command { request, .. }) => {
                     let same = record.fingerprint == xxhash_rust::xxh3::xxh3_128(&request.body);
                     work.answer(if same {
                         let AnswerRecord { refused, body, cursor, .. } = record;

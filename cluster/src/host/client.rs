@@ -82,6 +82,14 @@ pub enum CallError<R> {
         /// Why.
         reason: String,
     },
+    /// Correct the configuration: the cluster is divided otherwise than this client believes.
+    #[error("this client is set up for {configured} shards, the cluster has {shards}")]
+    Misrouted {
+        /// What this client believes.
+        configured: u16,
+        /// What the cluster has.
+        shards: u16,
+    },
     /// Report: no node hosts this kind.
     #[error("no node hosts entities of kind {kind}")]
     UnknownKind {
@@ -153,6 +161,8 @@ impl Client {
             let tried = tokio::time::timeout_at(deadline, self.attempt(address, &request, deadline)).await;
             let last = match tried.unwrap_or(Tried::Unknown) {
                 Tried::Response(response) => match self.answer::<E>(address, response) {
+                    // These say that this try did nothing, not that an earlier one did not.
+                    Ok(Err(CallError::Busy | CallError::UnknownKind { .. })) if maybe_done => Again::Unknown,
                     Ok(answer) => return answer,
                     Err(again) => again,
                 },
@@ -218,6 +228,7 @@ impl Client {
             Response::Busy => Err(CallError::Busy),
             Response::Poisoned { reason } => Err(CallError::Poisoned { reason }),
             Response::UnknownKind => Err(CallError::UnknownKind { kind: address.kind().to_owned() }),
+            Response::Misrouted { shards } => Err(CallError::Misrouted { configured: self.shards, shards }),
             Response::Moving | Response::NotOwner => {
                 return Err(Again::NotDone("the shard is moving".into()));
             }

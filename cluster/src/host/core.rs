@@ -203,8 +203,10 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             return Ok(Taken::Silent); // late, or a second result
         };
         self.changed = true;
+        let lost = |error: &EffectError| error.is_unsure() && pending.policy.repeat == Repeat::Never;
         if let Err(error) = result
-            && error.is_transient()
+            && error.may_be_retried()
+            && !lost(error)
             && attempt < pending.policy.attempts_max
         {
             pending.attempt += 1;
@@ -212,12 +214,15 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             self.draft.start.push(id.to_owned());
             return Ok(Taken::Silent);
         }
+        let lost = result.as_ref().is_err_and(lost);
         self.core.record.effects.remove(id);
         let result = match result {
             Ok(outcome) => match codec::unpack("effect outcome", outcome) {
                 Ok(outcome) => EffectResult::Done(outcome),
-                Err(error) => return Ok(self.poison(work, error.to_string())),
+                // The entity waits for a result: an unreadable one is a failure, not silence.
+                Err(error) => EffectResult::Failed { reason: error.to_string(), attempts: attempt },
             },
+            Err(_) if lost => EffectResult::Lost,
             Err(error) => EffectResult::Failed { reason: error.to_string(), attempts: attempt },
         };
         self.decide(work, Input::Effect { id: id.to_owned(), result }, seed)
@@ -281,9 +286,10 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         };
         let (effects, timers) = (
             self.core.record.effects.len() + started(&decision.effects),
-            self.core.record.timers.len() + decision.timers.len(),
+            self.core.record.timers.len()
+                + decision.timers.iter().filter(|change| matches!(change, TimerChange::Set { .. })).count(),
         );
-        if effects > self.config.pending_max || timers > 2 * self.config.pending_max {
+        if effects > self.config.pending_max || timers > self.config.pending_max {
             return Err(format!(
                 "has {effects} effects and {timers} timers, the limit is {}",
                 self.config.pending_max
@@ -415,7 +421,8 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
     /// Consumes an input that broke the core, and puts it aside.
     fn put_aside(&mut self, work: &Work, reason: String) -> Taken {
         match work {
-            Work::Command { .. } | Work::Aside { .. } => {}
+            Work::Command { .. } => {}
+            Work::Aside { work, .. } => return self.put_aside(work, reason),
             Work::Message { key, .. } => self.plain(Mutation::Clear { key: key.clone() }),
             Work::Timer { name, due } => {
                 if self.core.record.timers.get(name) == Some(due) {

@@ -78,22 +78,38 @@ pub enum EffectResult<T> {
 #[error("{reason}")]
 pub struct EffectError {
     reason: String,
-    retry: bool,
+    kind: Failure,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    Transient,
+    Fatal,
+    Unsure,
 }
 
 impl EffectError {
     /// Another attempt may succeed.
     pub fn transient(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), retry: true }
+        Self { reason: reason.into(), kind: Failure::Transient }
     }
 
     /// No attempt will.
     pub fn fatal(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), retry: false }
+        Self { reason: reason.into(), kind: Failure::Fatal }
     }
 
-    pub(super) fn is_transient(&self) -> bool {
-        self.retry
+    /// The attempt may have happened. What must not be repeated is then lost; the rest is tried again.
+    pub fn unsure(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), kind: Failure::Unsure }
+    }
+
+    pub(super) fn is_unsure(&self) -> bool {
+        self.kind == Failure::Unsure
+    }
+
+    pub(super) fn may_be_retried(&self) -> bool {
+        self.kind != Failure::Fatal
     }
 }
 

@@ -50,7 +50,7 @@ impl<E: Entity> Task for EffectArgs<E> {
                         Ok(result) => result.map(|outcome| codec::pack(&outcome)),
                         Err(_) => {
                             let ms = self.deadline.as_millis();
-                            Err(EffectError::transient(format!("no result within {ms} ms")))
+                            Err(EffectError::unsure(format!("no result within {ms} ms")))
                         }
                     }
                 }

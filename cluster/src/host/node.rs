@@ -1,9 +1,9 @@
 //! A node: joins the cluster, keeps its lease alive, and starts and stops its shards as placement says.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
 
-use futures::future::join_all;
-use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
+use futures::{FutureExt, future::join_all};
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SupervisionEvent};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
@@ -22,7 +22,7 @@ use crate::{
     clock::Clock,
     placement::{
         Action, BeatError, ClaimError, Epoch, JoinError, Liveness, MemberId, View, beat, claim,
-        ensure_cluster, join, leave, plan, read_view, release,
+        ensure_cluster, join, leave, plan, read_view, reclaim, release,
     },
     store::{Attempt, CommitError, Store},
 };
@@ -114,7 +114,7 @@ impl Node {
             .map_err(|error| StartError::Spawn { reason: error.to_string() })?;
         let tasks = vec![
             tokio::spawn(ringing),
-            tokio::spawn(committing),
+            tokio::spawn(or_stop(committing, actor.clone())),
             tokio::spawn(keep_beating(shared.clone(), actor.clone())),
             tokio::spawn(keep_ticking(shared.clone(), actor.clone())),
         ];
@@ -165,11 +165,23 @@ impl Drop for Node {
     }
 }
 
-/// Shows signs of life, whatever else the node is busy with.
+/// A node that cannot commit any more must not keep its leases: it stops, and the others take over.
+async fn or_stop(committing: impl Future<Output = ()>, actor: ActorRef<NodeMessage>) {
+    if AssertUnwindSafe(committing).catch_unwind().await.is_err() {
+        metrics::counter!("cadre_host_committer_panics_total").increment(1);
+        tracing::error!("the committer panicked, the node stops");
+        actor.kill();
+    }
+}
+
+/// Shows signs of life, whatever else the node is busy with, for as long as it is there.
 async fn keep_beating(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
     let (every, ttl) = (shared.config.heartbeat_every, shared.config.lease_ttl);
     loop {
         tokio::time::sleep(every).await;
+        if matches!(actor.get_status(), ActorStatus::Stopping | ActorStatus::Stopped) {
+            return;
+        }
         let draining = shared.draining.load(std::sync::atomic::Ordering::Relaxed);
         let begun = Instant::now();
         match tokio::time::timeout(ttl, beat(&shared.store, &shared.fence.me, draining)).await {
@@ -381,9 +393,11 @@ impl NodeActor {
             metrics::counter!("cadre_placement_losses_total").increment(1);
             self.stop_lost(node, shard);
         }
-        for (shard, epoch) in mine {
-            if !node.running.contains_key(&shard) {
-                self.start_shard(myself, node, shard, epoch).await;
+        for shard in mine.into_keys().filter(|shard| !node.running.contains_key(shard)).collect::<Vec<_>>() {
+            let again = async { reclaim(&self.shared.store, &view.leases[&shard]).await };
+            match self.patiently(again).await {
+                Ok(lease) => self.start_shard(myself, node, shard, lease.epoch).await,
+                Err(error) => tracing::debug!(%shard, %error, "cannot start a shard of our own yet"),
             }
         }
     }

@@ -239,6 +239,10 @@ impl ShardActor {
         if shard.draining.is_some() {
             return reply.answer(Response::Moving);
         }
+        let shards = self.shared.config.shards;
+        if address.shard(shards) != self.shard {
+            return reply.answer(Response::Misrouted { shards });
+        }
         if self.shared.kinds.get(address.kind()).is_none() {
             return reply.answer(Response::UnknownKind);
         }
@@ -270,7 +274,7 @@ impl ShardActor {
         address: &Address,
         message: EntityMessage,
     ) -> bool {
-        if shard.draining.is_some() {
+        if shard.draining.is_some() || address.shard(self.shared.config.shards) != self.shard {
             return false;
         }
         // Past a limit or during a backoff, the next look tries again: what is announced here is in the store.

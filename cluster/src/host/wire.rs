@@ -54,6 +54,8 @@ pub(super) enum Response {
     KeyReused,
     /// The command could not be applied, and was put aside as a dead letter.
     Poisoned { reason: String },
+    /// The entity does not live in this shard: the caller counts the shards otherwise.
+    Misrouted { shards: u16 },
     /// Nobody here knows this kind of entity.
     UnknownKind,
     /// The store cannot be used now. Nothing was done.
@@ -65,7 +67,11 @@ impl Response {
     /// an owner can know.
     pub fn is_decided(&self) -> bool {
         match self {
-            Self::Answered { .. } | Self::OutcomeUnknown | Self::KeyReused | Self::Poisoned { .. } => true,
+            Self::Answered { .. }
+            | Self::OutcomeUnknown
+            | Self::KeyReused
+            | Self::Poisoned { .. }
+            | Self::Misrouted { .. } => true,
             Self::Moving | Self::NotOwner | Self::Busy | Self::UnknownKind | Self::Unavailable { .. } => {
                 false
             }

@@ -25,5 +25,5 @@ pub use plan::{Action, View, plan};
 pub use record::{ClusterRecord, Epoch, LeaseRecord, MemberId, MemberRecord};
 pub use transition::{
     BeatError, ClaimError, JoinError, Joined, Takeover, beat, claim, ensure_cluster, join, leave, read_view,
-    release,
+    reclaim, release,
 };

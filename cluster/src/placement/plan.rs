@@ -57,7 +57,8 @@ pub fn plan(
         let shard = ShardId(u16::try_from(index).expect("there are at most as many shards as a u16 counts"));
         let lease = view.leases.get(&shard);
         let owner = lease.and_then(|lease| lease.owner.as_ref());
-        let mine = target.is_some_and(|target| candidates[target] == me.name);
+        let current = view.members.get(&me.name).is_some_and(|record| record.incarnation == me.incarnation);
+        let mine = current && target.is_some_and(|target| candidates[target] == me.name);
         match owner {
             Some(owner) if owner == me && target.is_some() && !mine => {
                 actions.push(Action::Release { shard })

@@ -198,6 +198,30 @@ pub(crate) async fn read_fence(tx: &Transaction, me: &MemberId) -> Result<Option
     Ok(bytes.and_then(|bytes| codec::decode::<FenceRecord>(&bytes).ok()).map(|fence| fence.takings))
 }
 
+/// Makes every commit of this life that has not happened yet look at its leases again.
+async fn raise_fence(tx: &mut Transaction, of: &MemberId) -> Result<(), ReadError> {
+    // A fence that is gone fences already.
+    if let Some(takings) = read_fence(tx, of).await? {
+        let raised = FenceRecord { incarnation: of.incarnation, takings: takings + 1 };
+        tx.set(keys::fence(&of.name, of.incarnation), codec::encode(&raised));
+    }
+    Ok(())
+}
+
+/// Takes a shard of our own once more, with a new epoch: nothing that was begun before counts any longer.
+pub async fn reclaim(store: &Store, seen: &LeaseRecord) -> Result<LeaseRecord, ClaimError> {
+    let mut tx = store.begin();
+    let bytes = tx.get(&keys::lease(seen.shard)).await?;
+    let current = bytes.map(|bytes| codec::decode::<LeaseRecord>(&bytes)).transpose().map_err(failed)?;
+    if current.as_ref() != Some(seen) {
+        return Err(ClaimError::Changed { shard: seen.shard });
+    }
+    let lease = LeaseRecord { epoch: Epoch(seen.epoch.0 + 1), ..seen.clone() };
+    tx.set(keys::lease(lease.shard), codec::encode(&lease));
+    tx.commit().await?;
+    Ok(lease)
+}
+
 /// Members and leases, at one version.
 pub async fn read_view(tx: &Transaction) -> Result<View, CommitError> {
     let mut view = View::default();
@@ -324,12 +348,7 @@ pub async fn claim(
         taken.push(LeaseRecord { shard: *shard, epoch, owner: Some(me.clone()) });
     }
     for loser in losers {
-        let fence = keys::fence(&loser.name, loser.incarnation);
-        // A fence that is gone fences already.
-        if let Some(takings) = read_fence(&tx, loser).await? {
-            let raised = FenceRecord { incarnation: loser.incarnation, takings: takings + 1 };
-            tx.set(fence, codec::encode(&raised));
-        }
+        raise_fence(&mut tx, loser).await?;
     }
     for lease in &taken {
         tx.set(keys::lease(lease.shard), codec::encode(lease));
@@ -340,8 +359,12 @@ pub async fn claim(
 
 /// Gives up shards, those of them that are still ours. The caller has drained them: nothing it began for them is
 /// still on its way.
+///
+/// A release may arrive late, after its sender has given up on it and serves the shards again. So it raises the
+/// sender's own fence, as a taking would.
 pub async fn release(store: &Store, me: &MemberId, shards: &[ShardId]) -> Result<(), CommitError> {
     let mut tx = store.begin();
+    raise_fence(&mut tx, me).await?;
     for shard in shards {
         let bytes = tx.get(&keys::lease(*shard)).await?;
         let lease = bytes.map(|bytes| codec::decode::<LeaseRecord>(&bytes)).transpose().map_err(failed)?;

@@ -284,8 +284,7 @@ impl Check {
             let deed = deeds.get(&format!("{who}#{op}")).copied().unwrap_or_default();
             let really = ended.first() != Some(&"done") || deed.done > 0;
             self.expect(7, really, || format!("{op} is called done and was never done"));
-            let repeated = once_only.contains(op) && deed.done > 1 && ended.first() == Some(&"done");
-            // An attempt that hung past its deadline had not been done; one that was done is not repeated.
+            let repeated = once_only.contains(op) && deed.done > 1;
             self.expect(6, !repeated, || {
                 format!("{op} must not be repeated and was done {} times", deed.done)
             });

@@ -245,8 +245,10 @@ fn start_customers(
 async fn finish(customers: Vec<(String, JoinHandle<()>)>, deadline: Instant) -> Vec<String> {
     let mut stuck = Vec::new();
     for (name, customer) in customers {
-        if tokio::time::timeout_at(deadline, customer).await.is_err() {
-            stuck.push(name);
+        match tokio::time::timeout_at(deadline, customer).await {
+            Ok(Ok(())) => {}
+            Ok(Err(panicked)) => stuck.push(format!("{name} ({panicked})")),
+            Err(_) => stuck.push(name),
         }
     }
     stuck

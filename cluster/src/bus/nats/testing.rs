@@ -94,8 +94,9 @@ impl NatsServer {
 
     fn signal(&self, signal: &str) {
         let process = self.process.as_ref().expect("the server runs");
-        let status = Command::new("kill").args([&format!("-{signal}"), &process.id().to_string()]).status();
-        assert!(status.expect("runs kill").success(), "the server takes a signal");
+        // The shell's own `kill`: a small Debian has no other.
+        let status = Command::new("sh").args(["-c", &format!("kill -{signal} {}", process.id())]).status();
+        assert!(status.expect("runs a shell").success(), "the server takes a signal");
     }
 
     fn is_stopped(&self) -> bool {

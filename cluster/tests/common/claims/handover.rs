@@ -84,7 +84,9 @@ pub async fn p1_an_owner_that_was_robbed_unawares_tells_nobody_that_nothing_was_
     let remote = world.client().await;
     for n in 0..32 {
         let who = probe(&n.to_string());
-        // Without a key: done twice if anybody says that it was not done.
+        // With a key, until the new owner listens.
+        ask(&remote, who.clone(), add("start", 0), Some("k")).await.unwrap();
+        // Without one: done twice if anybody says that it was not done.
         let called = ask(&remote, who.clone(), add("o", 1), None).await.unwrap();
         assert_eq!(called.reply.0.total, 1);
         assert_eq!(look(&b.client(), who).await.total, 1);

@@ -119,15 +119,3 @@ fn after_a_failed_checkpoint_nothing_more_commits_and_nothing_is_lost() {
     let found = found_after_a_crash(&folder, &embedded);
     assert_eq!(found.len(), confirmed);
 }
-
-#[test]
-fn what_was_read_back_after_a_crash_is_synced_before_anyone_sees_it() {
-    // A record that only the operating system had: the process died between write and sync.
-    let (folder, embedded) = open();
-    run(put(&embedded.store(), "key", "value")).unwrap();
-    let crashed = tempfile::tempdir().unwrap();
-    copy_as_after_a_crash(&folder.path().join("live"), crashed.path());
-    let durable = EmbeddedConfig { sync: SyncMode::Durable, ..small(crashed.path()) };
-    let again = Embedded::open(durable).unwrap();
-    assert_eq!(run(get(&again.store(), "key")).unwrap(), "value");
-}
