@@ -38,6 +38,7 @@ macro_rules! bus_conformance {
             a_greater_than_sign_stands_for_one_or_more_tokens
             overlapping_subscriptions_each_get_a_copy
             a_dropped_subscription_listens_no_more
+            a_closed_subscription_hands_out_what_it_has_and_ends
             a_request_gets_its_answer
             the_first_answer_counts
             a_request_to_nobody_fails_at_once
@@ -180,6 +181,25 @@ pub async fn a_dropped_subscription_listens_no_more(Pair { one, other, .. }: Pai
     .expect("the subscription ends");
     publish(&one, "drop.kept", "x").await;
     assert_eq!(&*next(&mut *kept).await.payload, b"x");
+}
+
+/// Claim: closing a subscription loses nothing that it was sent before.
+pub async fn a_closed_subscription_hands_out_what_it_has_and_ends(Pair { one, other, .. }: Pair) {
+    let mut watching = subscribe(&other, "close.>").await;
+    let mut closed = subscribe(&other, "close.it").await;
+    for n in 0..5 {
+        publish(&one, "close.it", &n.to_string()).await;
+    }
+    publish(&one, "close.end", "end").await;
+    payloads_until(&mut *watching, "end").await;
+    closed.close().await;
+    for n in 0..5 {
+        assert_eq!(text(&next(&mut *closed).await.payload), n.to_string());
+    }
+    assert!(timeout(PATIENCE, closed.next()).await.expect("it ends").is_none());
+    let asked = ask(&one, "close.it", "", QUIET).await;
+    assert!(matches!(asked, Ok(_) | Err(RequestError::TimedOut { .. })), "another still listens: {asked:?}");
+    drop(watching);
 }
 
 /// Claim: a request reaches its responder and the answer reaches whoever asked, in both directions.

@@ -208,10 +208,20 @@ impl Subscription for LocalSubscription {
     async fn next(&mut self) -> Option<Delivery> {
         self.deliveries.recv().await
     }
+
+    async fn close(&mut self) {
+        self.end();
+    }
 }
 
 impl Drop for LocalSubscription {
     fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl LocalSubscription {
+    fn end(&self) {
         if let Some(bus) = self.bus.upgrade() {
             bus.interest_mut().remove(&self.pattern, self.id);
         }

@@ -70,6 +70,10 @@ pub trait Driver: Send + Sync + 'static {
 pub trait Subscription: Send {
     /// The next message; `None` when the bus is closed for good. Safe to drop while waiting.
     async fn next(&mut self) -> Option<Delivery>;
+
+    /// Listens no more: [`Self::next`] returns what was on its way, then `None`. Nothing that the transport took for
+    /// this subscription is lost by it, as it may be by dropping it.
+    async fn close(&mut self);
 }
 
 fn millis(duration: Duration) -> u64 {

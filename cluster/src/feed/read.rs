@@ -66,6 +66,8 @@ pub enum Error {
 impl Feed {
     /// The largest page, whatever the caller asks for.
     pub const PAGE_EVENTS_MAX: usize = 1_000;
+    /// A filtered read fetches so many events at a time, and looks at their size before it fetches more.
+    const EVENTS_AT_ONCE: usize = 8;
 
     /// A feed of a tenant. `epoch` is the cluster's current feed epoch.
     pub fn new(store: Store, tenant: &str, id: &str, epoch: u32) -> Self {
@@ -103,18 +105,26 @@ impl Feed {
         let range = KeyRange::new(self.key_after(&prefix, from), KeyRange::prefix(prefix.clone()).end);
         let limit = limit.clamp(1, Self::PAGE_EVENTS_MAX);
         let page = tx.snapshot_range(&RangeRead::new(range).limit(limit)).await?;
-        let events = try_join_all(page.pairs.iter().map(|entry| {
-            // An index entry differs from its event only in what stands before the position.
-            let key = [&events_prefix[..], &entry.key[prefix.len()..]].concat();
-            let tx = &tx;
-            async move {
-                let value = tx.snapshot_get(&key).await?.unwrap_or_default();
-                event(&key, keys::feed(&self.tenant, &self.id).len(), &value)
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        for entries in page.pairs.chunks(Self::EVENTS_AT_ONCE) {
+            if bytes >= RangeRead::TARGET_BYTES_DEFAULT {
+                break;
             }
-        }))
-        .await?;
-        let cursor = events.last().map_or(from, |event| event.cursor);
-        Ok(Page { gap, events, cursor, more: page.more })
+            let some = try_join_all(entries.iter().map(|entry| {
+                // An index entry differs from its event only in what stands before the position.
+                let key = [&events_prefix[..], &entry.key[prefix.len()..]].concat();
+                let (tx, prefix_len) = (&tx, events_prefix.len());
+                async move {
+                    let value = tx.snapshot_get(&key).await?.unwrap_or_default();
+                    event(&key, prefix_len, &value)
+                }
+            }));
+            let some = some.await?;
+            bytes += some.iter().map(|event| event.body.len()).sum::<usize>();
+            events.extend(some);
+        }
+        let cursor = events.last().map_or(from, |event: &Event| event.cursor);
+        Ok(Page { gap, cursor, more: page.more || events.len() < page.pairs.len(), events })
     }
 
     /// The cursor of a snapshot: every event that `tx` can see is before it, every other one after it.

@@ -382,6 +382,9 @@ fn submit<E: Entity>(
             }
         }
     }
+    for (work, _) in &mut works {
+        work.submitted(true);
+    }
     let Draft { start, cancel, timer, .. } = draft;
     live.in_flight = Some(Box::new(InFlight { works, start, cancel, timer }));
     live.args.shared.committer.submit(Step {
@@ -526,7 +529,7 @@ impl<E: Entity> Live<E> {
         match error {
             StepError::Fenced => {
                 for mut work in works.into_iter().chain(self.waiting.drain(..)) {
-                    work.answer(Response::Moving);
+                    work.answer(Response::NotOwner);
                 }
                 Err(Stop)
             }
@@ -540,6 +543,9 @@ impl<E: Entity> Live<E> {
                 // The state in memory is ahead of the store: start over from there.
                 self.core = None;
                 self.cautious = true;
+                for work in &mut works {
+                    work.submitted(false);
+                }
                 if works.len() == 1
                     && let Some(work) = works.pop()
                 {

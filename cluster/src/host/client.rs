@@ -229,7 +229,9 @@ impl Client {
             Response::Poisoned { reason } => Err(CallError::Poisoned { reason }),
             Response::UnknownKind => Err(CallError::UnknownKind { kind: address.kind().to_owned() }),
             Response::Misrouted { shards } => Err(CallError::Misrouted { configured: self.shards, shards }),
-            Response::Moving => return Err(Again::NotDone("the shard is moving".into())),
+            Response::Moving | Response::NotOwner => {
+                return Err(Again::NotDone("the shard is moving".into()));
+            }
             Response::Unavailable { reason } => return Err(Again::NotDone(reason)),
             Response::OutcomeUnknown => return Err(Again::Unknown),
         })

@@ -8,6 +8,9 @@
 //! conflicts with any other attempt that writes it: a later look at the marker tells what happened, and once
 //! a second attempt has committed the first never can.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     sync::{
         Arc, Mutex, PoisonError,

@@ -1,5 +1,8 @@
 //! What this life of the node may write: its shards, and the fence that says whether it still may.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},

@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::{FutureExt, future::ready};
 use ractor::ActorRef;
+use tokio::sync::oneshot;
 
 use super::{
     shard::{ShardMessage, ask},
@@ -91,21 +93,56 @@ async fn recover_awake(tx: &Transaction, shard: ShardId, found: &mut Found) -> R
     Ok(())
 }
 
-/// Listens for commands and doorbells of a shard as long as it is owned.
-pub(super) async fn listen(shared: Arc<Shared>, shard: ShardId, actor: ActorRef<ShardMessage>) {
+/// Listens for commands and doorbells of a shard as long as it is owned. When `closing` resolves, hands over what
+/// is still on its way, says so, and ends.
+pub(super) async fn listen(
+    shared: Arc<Shared>,
+    shard: ShardId,
+    actor: ActorRef<ShardMessage>,
+    mut closing: oneshot::Receiver<()>,
+) {
     const RETRY: Duration = Duration::from_millis(250);
+    /// A server answers within a few milliseconds; one that is gone has nothing for us.
+    const CLOSE_MAX: Duration = Duration::from_millis(100);
     let subject = shard_subject(&shared.config.cluster, shard);
-    loop {
-        match shared.bus.subscribe(&subject).await {
-            Ok(mut subscription) => {
-                while let Some(delivery) = subscription.next().await {
-                    receive(&shared, &actor, delivery);
-                }
+    let hear = async {
+        loop {
+            let subscribed = tokio::select! {
+                biased;
+                _ = &mut closing => return None,
+                subscribed = shared.bus.subscribe(&subject) => subscribed,
+            };
+            match subscribed {
+                Ok(mut subscription) => loop {
+                    tokio::select! {
+                        biased;
+                        _ = &mut closing => return Some(subscription),
+                        delivery = subscription.next() => match delivery {
+                            Some(delivery) => receive(&shared, &actor, delivery),
+                            None => break,
+                        },
+                    }
+                },
+                Err(error) => tracing::debug!(%shard, %error, "cannot listen yet"),
             }
-            Err(error) => tracing::debug!(%shard, %error, "cannot listen yet"),
+            tokio::select! {
+                biased;
+                _ = &mut closing => return None,
+                () = tokio::time::sleep(RETRY) => {}
+            }
         }
-        tokio::time::sleep(RETRY).await;
+    };
+    if let Some(mut subscription) = hear.await {
+        let leftovers = async {
+            subscription.close().await;
+            while let Some(delivery) = subscription.next().await {
+                receive(&shared, &actor, delivery);
+            }
+        };
+        // Past that, whoever asked asks again after a timeout.
+        let _ = tokio::time::timeout(CLOSE_MAX, leftovers).await;
     }
+    let _ = actor.cast(ShardMessage::Quiet);
 }
 
 fn receive(shared: &Arc<Shared>, actor: &ActorRef<ShardMessage>, delivery: Delivery) {
@@ -115,13 +152,19 @@ fn receive(shared: &Arc<Shared>, actor: &ActorRef<ShardMessage>, delivery: Deliv
         return;
     };
     let Some(reply) = delivery.reply else { return };
-    let (shared, actor) = (shared.clone(), actor.clone());
+    let response = match codec::unpack::<Request>("request", &delivery.payload) {
+        Ok(request) => ask(shared, actor, address, request).left_future(),
+        Err(error) => ready(Response::Poisoned { reason: error.to_string() }).right_future(),
+    };
+    let shared = shared.clone();
     // One task per remote command that waits; as many as the node admits.
     tokio::spawn(async move {
-        let response = match codec::unpack::<Request>("request", &delivery.payload) {
-            Ok(request) => ask(&shared, &actor, address, request).await,
-            Err(error) => Response::Poisoned { reason: error.to_string() },
-        };
+        let response = response.await;
+        // Whoever owns the shard by now was asked, too, and that answer counts.
+        let may_be_owned_elsewhere = response == Response::NotOwner || !shared.is_lease_sure();
+        if may_be_owned_elsewhere && !response.is_decided() {
+            return;
+        }
         // A reply that is lost is asked for again.
         let _ = reply.send(codec::pack(&response)).await;
     });

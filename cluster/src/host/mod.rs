@@ -29,6 +29,8 @@ mod node;
 mod record;
 mod shard;
 mod shared;
+#[cfg(test)]
+mod testing;
 mod wire;
 mod work;
 mod write;

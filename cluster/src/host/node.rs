@@ -83,6 +83,7 @@ impl Node {
         seed: u64,
     ) -> Result<Self, StartError> {
         let cluster = ensure_cluster(&store, &config.cluster, config.shards, clock.now()).await?;
+        let joining = Instant::now();
         let joined = join(&store, &config.node, config.takeover, config.lease_ttl, clock.now()).await?;
         tracing::info!(member = %joined.member, cluster = config.cluster, "joined");
         let fence = Arc::new(Fence::new(joined.member, joined.fence));
@@ -105,6 +106,7 @@ impl Node {
             committer,
             routes,
             cluster.feed_epoch,
+            joining,
             seed,
         ));
         let (actor, _) = Actor::spawn(None, NodeActor { shared: shared.clone() }, ())
@@ -181,8 +183,9 @@ async fn keep_beating(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
             return;
         }
         let draining = shared.draining.load(std::sync::atomic::Ordering::Relaxed);
+        let begun = Instant::now();
         match tokio::time::timeout(ttl, beat(&shared.store, &shared.fence.me, draining)).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => shared.beat_accepted(begun),
             Ok(Err(error @ BeatError::Superseded { .. })) => {
                 tracing::error!(%error, "stopping");
                 let _ = actor.cast(NodeMessage::Superseded);

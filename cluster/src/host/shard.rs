@@ -15,7 +15,7 @@ use super::{
     actor::EntityArgs,
     expire::expire,
     look::{Found, listen, look},
-    shared::{Admission, Shared},
+    shared::Shared,
     wire::{Request, Response, TooLong},
     work::{EntityMessage, ReplyPort, Work},
 };
@@ -33,7 +33,6 @@ pub(super) enum ShardMessage {
         address: Address,
         request: Request,
         reply: ReplyPort,
-        admission: Admission,
     },
     /// These inboxes may hold something; none named: any may.
     Bells(Vec<Address>),
@@ -50,6 +49,8 @@ pub(super) enum ShardMessage {
     },
     /// Take no more commands; answered when the entities are gone.
     Drain(oneshot::Sender<()>),
+    /// Nothing more comes over the bus.
+    Quiet,
     /// Somebody else owns the shard: end here and now.
     Abandon,
 }
@@ -67,7 +68,11 @@ pub(super) struct Shard {
     by_actor: HashMap<ActorId, Address, Xxh3DefaultBuilder>,
     crashes: HashMap<Address, Crash, Xxh3DefaultBuilder>,
     /// Background work of this shard; ends with it.
-    tasks: Vec<AbortOnDrop>,
+    _tasks: Vec<AbortOnDrop>,
+    /// Tells the listener to close; gone when it was told.
+    close: Option<oneshot::Sender<()>>,
+    /// Whether the listener has closed.
+    quiet: bool,
     looking: Option<AbortOnDrop>,
     expiring: Option<AbortOnDrop>,
     /// Whether somebody asked for a look while one was under way.
@@ -106,7 +111,8 @@ impl Actor for ShardActor {
     type Arguments = ();
 
     async fn pre_start(&self, myself: ActorRef<ShardMessage>, (): ()) -> Result<Shard, ActorProcessingErr> {
-        let listening = tokio::spawn(listen(self.shared.clone(), self.shard, myself.clone()));
+        let (close, closing) = oneshot::channel();
+        let listening = tokio::spawn(listen(self.shared.clone(), self.shard, myself.clone(), closing));
         let sweep_every = self.shared.config.sweep_every;
         let sweeper = myself.clone();
         let sweeping = tokio::spawn(async move {
@@ -122,7 +128,9 @@ impl Actor for ShardActor {
             entities: HashMap::default(),
             by_actor: HashMap::default(),
             crashes: HashMap::default(),
-            tasks: vec![AbortOnDrop(listening.abort_handle()), AbortOnDrop(sweeping.abort_handle())],
+            close: Some(close),
+            quiet: false,
+            _tasks: vec![AbortOnDrop(listening.abort_handle()), AbortOnDrop(sweeping.abort_handle())],
             looking: None,
             expiring: None,
             look_again: false,
@@ -139,8 +147,8 @@ impl Actor for ShardActor {
         shard: &mut Shard,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ShardMessage::Command { address, request, reply, admission } => {
-                self.command(&myself, shard, address, request, reply, admission).await;
+            ShardMessage::Command { address, request, reply } => {
+                self.command(&myself, shard, address, request, reply).await;
             }
             ShardMessage::Bells(inboxes) if inboxes.is_empty() => self.look(&myself, shard),
             ShardMessage::Bells(inboxes) => {
@@ -165,7 +173,8 @@ impl Actor for ShardActor {
             ShardMessage::Rested { address, received } => shard.rested(&address, received),
             ShardMessage::Drain(drained) => {
                 shard.draining = Some(drained);
-                shard.tasks.clear();
+                // Whoever asks until then is told to ask again.
+                shard.quiet = shard.close.take().is_none_or(|close| close.send(()).is_err());
                 shard.looking = None;
                 shard.expiring = None;
                 shard.next_look = None;
@@ -173,6 +182,10 @@ impl Actor for ShardActor {
                     // One that is gone reports so by itself.
                     let _ = entry.actor.cast(EntityMessage::Drain);
                 }
+                shard.finish_drain(&myself);
+            }
+            ShardMessage::Quiet => {
+                shard.quiet = true;
                 shard.finish_drain(&myself);
             }
             ShardMessage::Abandon => {
@@ -221,41 +234,34 @@ impl ShardActor {
         shard: &mut Shard,
         address: Address,
         request: Request,
-        reply: ReplyPort,
-        admission: Admission,
+        mut reply: ReplyPort,
     ) {
         if shard.draining.is_some() {
-            let _ = reply.send(Response::Moving);
-            return;
+            return reply.answer(Response::Moving);
         }
         let shards = self.shared.config.shards;
         if address.shard(shards) != self.shard {
-            let _ = reply.send(Response::Misrouted { shards });
-            return;
+            return reply.answer(Response::Misrouted { shards });
         }
         if self.shared.kinds.get(address.kind()).is_none() {
-            let _ = reply.send(Response::UnknownKind);
-            return;
+            return reply.answer(Response::UnknownKind);
         }
         if let Err(TooLong { limit, actual }) = request.check_key() {
             let reason = format!("idempotency key of {actual} bytes is over the limit of {limit}");
-            let _ = reply.send(Response::Poisoned { reason });
-            return;
+            return reply.answer(Response::Poisoned { reason });
         }
         let limit = self.shared.config.inputs_per_entity_max;
         let Some(entry) = self.entry(myself, shard, &address).await else {
-            let _ = reply.send(Response::Busy);
-            return;
+            return reply.answer(Response::Busy);
         };
         let waiting = entry.waiting.fetch_add(1, Ordering::Relaxed);
-        let admission = admission.also(entry.waiting.clone());
+        reply.also(entry.waiting.clone());
         if waiting >= limit && !is_on(Sabotage::AdmissionOff) {
-            let _ = reply.send(Response::Busy);
-            return;
+            return reply.answer(Response::Busy);
         }
         entry.sent += 1;
         entry.touched = Instant::now();
-        let work = Work::Command { request, reply: Some((reply, admission)) };
+        let work = Work::Command { request, reply };
         // An actor that died meanwhile drops the reply, and the caller asks again.
         let _ = entry.actor.cast(EntityMessage::Work(work));
     }
@@ -437,6 +443,7 @@ impl Shard {
 
     fn finish_drain(&mut self, myself: &ActorRef<ShardMessage>) {
         if self.entities.is_empty()
+            && self.quiet
             && let Some(drained) = self.draining.take()
         {
             let _ = drained.send(());
@@ -446,18 +453,22 @@ impl Shard {
 }
 
 /// A command for an entity of this node, as it comes from a caller.
-pub(super) async fn ask(
+///
+/// Handed over before this returns; the future waits for the answer.
+pub(super) fn ask(
     shared: &Shared,
     shard: &ActorRef<ShardMessage>,
     address: Address,
     request: Request,
-) -> Response {
-    let Some(admission) = shared.admit() else { return Response::Busy };
+) -> impl Future<Output = Response> + Send + use<> {
     let (reply, answer) = oneshot::channel();
-    let command = ShardMessage::Command { address, request, reply, admission };
-    if shard.cast(command).is_err() {
-        return Response::Moving;
+    match shared.admit() {
+        None => drop(reply.send(Response::Busy)),
+        Some(admission) => {
+            let reply = ReplyPort::new(reply, admission);
+            // What cannot be handed over is dropped, and its port says so.
+            let _ = shard.cast(ShardMessage::Command { address, request, reply });
+        }
     }
-    // A reply port that was dropped says nothing about what happened before.
-    answer.map(|answer| answer.unwrap_or(Response::OutcomeUnknown)).await
+    answer.map(|answer| answer.expect("a reply port answers at the latest when it is dropped"))
 }

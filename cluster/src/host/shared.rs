@@ -7,6 +7,7 @@ use std::sync::{
 
 use ractor::ActorRef;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
+use tokio::time::Instant;
 
 use super::{committer::Committer, config::HostConfig, fence::Fence, kind::Kinds, shard::ShardMessage};
 use crate::{
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     pub routes: Arc<Routes>,
     pub draining: AtomicBool,
     admitted: Arc<AtomicUsize>,
+    /// When the last heartbeat that was accepted had been begun.
+    beaten: Mutex<Instant>,
     entropy: Mutex<SmallRng>,
 }
 
@@ -46,6 +49,7 @@ impl Shared {
         committer: Committer,
         routes: Arc<Routes>,
         feed_epoch: u32,
+        joining: Instant,
         seed: u64,
     ) -> Self {
         Self {
@@ -61,6 +65,7 @@ impl Shared {
             entities_live: Arc::default(),
             draining: AtomicBool::new(false),
             admitted: Arc::default(),
+            beaten: Mutex::new(joining),
             entropy: Mutex::new(SmallRng::seed_from_u64(seed)),
         }
     }
@@ -71,6 +76,18 @@ impl Shared {
 
     pub fn seed(&self) -> u64 {
         self.entropy.lock().unwrap_or_else(PoisonError::into_inner).random()
+    }
+
+    /// A heartbeat that was begun at `begun` was accepted.
+    pub fn beat_accepted(&self, begun: Instant) {
+        *self.beaten.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    }
+
+    /// Whether nobody can have taken us for dead yet: others wait for a lease time after the last heartbeat they
+    /// saw.
+    pub fn is_lease_sure(&self) -> bool {
+        let beaten = *self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
+        beaten.elapsed() < self.config.lease_ttl
     }
 
     /// A place among the inputs that may wait on this node; `None` when it is full.
@@ -95,9 +112,8 @@ pub(super) struct Admission {
 
 impl Admission {
     /// Also a place among the inputs of one entity, which the caller has counted.
-    pub fn also(mut self, entity: Arc<AtomicU32>) -> Self {
+    pub fn also(&mut self, entity: Arc<AtomicU32>) {
         self.entity = Some(entity);
-        self
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) enum Response {
     Answered { refused: bool, body: Bytes, cursor: Option<Cursor> },
     /// Not handled here: ask again, somewhere else or a little later. Nothing was done.
     Moving,
+    /// Not handled here, and perhaps by another owner. Never said over the bus, where that one has been asked, too.
+    NotOwner,
     /// Not handled now: too much waits already. Nothing was done.
     Busy,
     /// May have been done.
@@ -58,6 +60,23 @@ pub(super) enum Response {
     UnknownKind,
     /// The store cannot be used now. Nothing was done.
     Unavailable { reason: String },
+}
+
+impl Response {
+    /// Whether it tells what became of the command. What is not decided tells that nothing was done, which only
+    /// an owner can know.
+    pub fn is_decided(&self) -> bool {
+        match self {
+            Self::Answered { .. }
+            | Self::OutcomeUnknown
+            | Self::KeyReused
+            | Self::Poisoned { .. }
+            | Self::Misrouted { .. } => true,
+            Self::Moving | Self::NotOwner | Self::Busy | Self::UnknownKind | Self::Unavailable { .. } => {
+                false
+            }
+        }
+    }
 }
 
 /// Where the owner of a shard hears of new inbox messages. One token shorter than any entity's subject.

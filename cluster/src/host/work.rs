@@ -1,5 +1,7 @@
 //! What waits for an entity.
 
+use std::sync::{Arc, atomic::AtomicU32};
+
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
@@ -11,16 +13,49 @@ use super::{
 };
 use crate::{clock::Timestamp, store::CommitError};
 
-/// The way back to a caller.
-pub(super) type ReplyPort = oneshot::Sender<Response>;
+/// The way back to a caller, and its place among those that wait. Dropped without an answer, it tells what is
+/// known: nothing was done here as long as no step with the command in it was handed to the committer.
+#[derive(Debug)]
+pub(super) struct ReplyPort {
+    waits: Option<(oneshot::Sender<Response>, Admission)>,
+    submitted: bool,
+}
+
+impl ReplyPort {
+    pub fn new(reply: oneshot::Sender<Response>, admission: Admission) -> Self {
+        Self { waits: Some((reply, admission)), submitted: false }
+    }
+
+    /// Takes a place among the inputs of one entity as well, which the caller has counted.
+    pub fn also(&mut self, entity: Arc<AtomicU32>) {
+        if let Some((_, admission)) = &mut self.waits {
+            admission.also(entity);
+        }
+    }
+
+    /// The first answer counts.
+    pub fn answer(&mut self, response: Response) {
+        if let Some((reply, admission)) = self.waits.take() {
+            // Whoever is answered may ask again at once, and finds room.
+            drop(admission);
+            // A caller that is gone will ask again with the same key.
+            let _ = reply.send(response);
+        }
+    }
+}
+
+impl Drop for ReplyPort {
+    fn drop(&mut self) {
+        self.answer(if self.submitted { Response::OutcomeUnknown } else { Response::NotOwner });
+    }
+}
 
 /// An input in the form it is kept in until the step that applies it has committed.
 #[derive(Debug)]
 pub(super) enum Work {
     Command {
         request: Request,
-        /// Taken when the command is answered.
-        reply: Option<(ReplyPort, Admission)>,
+        reply: ReplyPort,
     },
     /// A message, with its key in the inbox.
     Message {
@@ -76,14 +111,20 @@ impl Work {
     pub(super) fn answer(&mut self, response: Response) {
         match self {
             Self::Command { reply, .. } => {
-                if let Some((reply, admission)) = reply.take() {
-                    // Whoever is answered may ask again at once, and finds room.
-                    drop(admission);
-                    // A caller that is gone will ask again with the same key.
-                    let _ = reply.send(response);
-                }
+                reply.answer(response);
             }
             Self::Aside { work, .. } => work.answer(response),
+            Self::Message { .. } | Self::Timer { .. } | Self::Effect { .. } | Self::Lost { .. } => {}
+        }
+    }
+}
+
+impl Work {
+    /// Notes whether a step with this input in it may commit.
+    pub(super) fn submitted(&mut self, submitted: bool) {
+        match self {
+            Self::Command { reply, .. } => reply.submitted = submitted,
+            Self::Aside { work, .. } => work.submitted(submitted),
             Self::Message { .. } | Self::Timer { .. } | Self::Effect { .. } | Self::Lost { .. } => {}
         }
     }

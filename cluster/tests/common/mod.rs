@@ -5,6 +5,7 @@
 pub mod bank;
 pub mod claims;
 pub mod faulty;
+pub mod metrics;
 pub mod probe;
 pub mod world;
 
@@ -52,7 +53,9 @@ macro_rules! hosting_claims {
             commands::keys_expire_and_are_swept,
             commands::many_commands_at_once_share_few_commits,
             commands::an_unknown_kind_is_named,
+            commands::p9_more_keys_than_a_transaction_can_remove_are_swept,
             messages::p6_messages_are_applied_once_across_a_change_of_owner,
+            messages::p7_messages_arrive_however_many_commands_wait,
             messages::ten_thousand_messages_to_one_entity_take_few_steps,
             timers::a_timer_fires_after_a_restart_and_not_early,
             timers::a_cancelled_timer_does_not_fire,
@@ -64,6 +67,7 @@ macro_rules! hosting_claims {
             effects::an_id_can_be_used_again_once_its_effect_has_ended,
             effects::an_effect_that_is_replaced_does_not_answer_for_the_new_one,
             effects::p7_an_entity_that_lost_the_store_for_a_moment_goes_on_with_its_effects,
+            effects::p7_pending_effects_are_taken_up_though_there_is_not_room_for_all_at_once,
             effects::effects_start_at_once_after_the_clock_went_back,
             poison::a_command_that_breaks_the_entity_is_put_aside_and_its_neighbours_are_not,
             poison::a_message_that_cannot_be_applied_is_put_aside_and_the_rest_arrive,
@@ -75,6 +79,7 @@ macro_rules! hosting_claims {
             limits::p9_no_more_entities_are_live_than_allowed,
             feeds::a_feed_is_read_page_by_page_in_order_and_whole,
             feeds::a_filtered_read_has_all_of_its_term_and_nothing_else,
+            feeds::p9_a_page_of_large_events_is_bounded_also_when_filtered,
             feeds::after_a_trim_an_old_cursor_gets_a_gap_and_a_new_one_does_not,
             feeds::a_trim_beyond_the_end_hides_nothing_that_comes_later,
             feeds::a_tail_is_woken_by_the_doorbell,
@@ -82,6 +87,7 @@ macro_rules! hosting_claims {
             feeds::p4_a_snapshot_and_the_tail_after_it_are_the_whole_feed,
             handover::p2_when_a_node_is_killed_the_other_takes_over_and_nothing_acked_is_lost,
             handover::a_drained_node_hands_over_without_an_error_and_with_a_short_stall,
+            handover::p1_an_owner_that_was_robbed_unawares_tells_nobody_that_nothing_was_done,
             handover::the_last_node_drains_and_the_next_goes_on_at_once,
             handover::a_second_node_of_the_same_name_is_turned_away,
             handover::p1_a_takeover_at_once_ends_the_first_which_serves_no_more,

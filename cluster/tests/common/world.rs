@@ -161,10 +161,15 @@ impl World {
     }
 
     pub async fn try_node(&self, config: HostConfig) -> Result<Node, StartError> {
+        self.try_node_on(self.store.clone(), config).await
+    }
+
+    /// A node that reaches the store in its own way.
+    pub async fn try_node_on(&self, store: Store, config: HostConfig) -> Result<Node, StartError> {
         let probe = Probe { deeds: self.deeds.clone(), idle_max: self.idle_max };
         let kinds = Kinds::new().with(probe);
         let seed = self.seed.fetch_add(1, Ordering::SeqCst);
-        Node::start(config, self.store.clone(), self.bus().await, self.clock.clone(), kinds, seed).await
+        Node::start(config, store, self.bus().await, self.clock.clone(), kinds, seed).await
     }
 
     /// A client without a node.

@@ -145,4 +145,9 @@ impl Subscription for NatsSubscription {
     async fn next(&mut self) -> Option<Delivery> {
         self.subscriber.next().await.map(|message| self.link.delivery(message))
     }
+
+    async fn close(&mut self) {
+        // It fails when the connection is closed for good, and then nothing is on its way.
+        let _ = self.subscriber.drain().await;
+    }
 }

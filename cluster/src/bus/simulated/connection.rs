@@ -187,6 +187,14 @@ impl Subscription for SimSubscription {
         });
         Some(Delivery { subject, headers, payload, reply })
     }
+
+    async fn close(&mut self) {
+        self.node.pass(Moment::Before).await;
+        if let Some(network) = self.network.upgrade() {
+            network.state().unlisten(self.id);
+        }
+        self.node.pass(Moment::After).await;
+    }
 }
 
 impl Drop for SimSubscription {

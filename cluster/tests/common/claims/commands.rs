@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use cadre_cluster::{address::Address, host::CallError, keys};
+use cadre_cluster::{address::Address, clock::Clock, host::CallError, keys};
 use futures::future::join_all;
 
 use crate::common::{
     World, eventually,
     probe::{Command, Fact, Refusal, TENANT, add, probe},
-    world::{ask, look, tell},
+    world::{SHARDS, ask, look, tell},
 };
 
 pub async fn a_command_is_answered_with_the_cursor_of_its_event(world: World) {
@@ -112,4 +112,26 @@ pub async fn an_unknown_kind_is_named(world: World) {
     let nobody = Address::new(TENANT, "nobody", "1").unwrap();
     let answer = ask(&node.client(), nobody, Command::Look, None).await;
     assert!(matches!(&answer, Err(CallError::UnknownKind { kind }) if kind == "nobody"), "{answer:?}");
+}
+
+pub async fn p9_more_keys_than_a_transaction_can_remove_are_swept(world: World) {
+    let mut config = world.config("a");
+    config.inputs_per_entity_max = 10_000;
+    let node = world.try_node(config).await.unwrap();
+    let client = node.client();
+    let key = |n: u32| format!("{n:01000}");
+    let calls = (0..3_000).map(|n| {
+        let (client, key) = (&client, key(n));
+        async move { ask(client, probe("one"), add("o", 1), Some(&key)).await.unwrap() }
+    });
+    join_all(calls).await;
+    world.clock.shift_ms(26 * 3_600_000);
+    eventually("the keys are swept", async || {
+        world.all(keys::expired(probe("one").shard(SHARDS), world.clock.now())).await.is_empty()
+    })
+    .await;
+    let tx = world.sound.begin();
+    for n in [0, 1_500, 2_999] {
+        assert_eq!(tx.get(&keys::idempotency(&probe("one"), &key(n))).await.unwrap(), None);
+    }
 }

@@ -122,3 +122,24 @@ pub async fn effects_start_at_once_after_the_clock_went_back(world: World) {
     tell(&node.client(), probe("one"), perform("e", Script::FailFirst(1))).await;
     assert_eq!(ended(&world, "e").await, "done at 2");
 }
+
+pub async fn p7_pending_effects_are_taken_up_though_there_is_not_room_for_all_at_once(world: World) {
+    let node = world.node("a").await;
+    let patient = EffectPolicy { deadline_ms: 600_000, ..hasty() };
+    for n in 0..20 {
+        let start = Command::Perform { id: format!("e{n}"), script: Script::HangFirst, policy: patient };
+        tell(&node.client(), probe(&n.to_string()), start).await;
+    }
+    eventually("all have begun", async || world.deeds.of("e19") == 1).await;
+    drop(node);
+    let mut config = world.config("b");
+    config.entities_live_max = 4;
+    let _node = world.try_node(config).await.unwrap();
+    for n in 0..20 {
+        let id = format!("e{n}");
+        eventually("it is done", async || {
+            world.stored(&probe(&n.to_string())).await.ended.get(&id).is_some_and(|how| how == "done at 2")
+        })
+        .await;
+    }
+}

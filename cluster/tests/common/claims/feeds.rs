@@ -71,6 +71,32 @@ pub async fn a_filtered_read_has_all_of_its_term_and_nothing_else(world: World) 
     assert_eq!(sequences(&entries, "3"), (1..=20).collect::<Vec<_>>());
 }
 
+pub async fn p9_a_page_of_large_events_is_bounded_also_when_filtered(world: World) {
+    let node = world.node("a").await;
+    for n in 0..20 {
+        tell(&node.client(), probe("one"), add(&format!("{n}{}", "x".repeat(80_000)), 1)).await;
+    }
+    let (feed, filter) = (world.feed(), Filter { index: "who".into(), term: "one".into() });
+    for filtered in [false, true] {
+        let (mut cursor, mut events) = (Cursor::START, 0);
+        loop {
+            let page = if filtered {
+                feed.read_filtered(&filter, cursor, 1_000).await.unwrap()
+            } else {
+                feed.read(cursor, 1_000).await.unwrap()
+            };
+            let bytes: usize = page.events.iter().map(|event| event.body.len()).sum();
+            assert!(bytes < 1_200_000, "a page of {bytes} bytes");
+            events += page.events.len();
+            cursor = page.cursor;
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(events, 20);
+    }
+}
+
 pub async fn after_a_trim_an_old_cursor_gets_a_gap_and_a_new_one_does_not(world: World) {
     let _node = fill(&world, 3, 20).await;
     let (feed, ledger) = (world.feed(), world.ledger().await);

@@ -70,3 +70,27 @@ pub async fn ten_thousand_messages_to_one_entity_take_few_steps(world: World) {
     assert!(commits < 400, "10,000 messages took {commits} commits");
     assert_eq!(look(&client, joiner).await.received, 10_000);
 }
+
+pub async fn p7_messages_arrive_however_many_commands_wait(world: World) {
+    let mut config = world.config("a");
+    config.step_inputs_max = 2;
+    let node = world.try_node(config).await.unwrap();
+    let client = node.client();
+    let callers: Vec<_> = (0..16)
+        .map(|n| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                loop {
+                    tell(&client, probe("one"), add(&n.to_string(), 1)).await;
+                }
+            })
+        })
+        .collect();
+    eventually("the queue is long", async || node.inputs_waiting() > 8).await;
+    tell(&client, probe("two"), Command::Ping { to: probe("one"), times: 10 }).await;
+    eventually("messages arrive all the same", async || world.stored(&probe("one")).await.received == 10)
+        .await;
+    for caller in callers {
+        caller.abort();
+    }
+}

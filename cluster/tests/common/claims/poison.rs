@@ -8,11 +8,14 @@ use futures::future::join_all;
 
 use crate::common::{
     World, eventually,
+    metrics::tally,
     probe::{Command, Message, add, probe},
     world::{CLUSTER, SHARDS, ask, look, tell},
 };
 
 pub async fn a_command_that_breaks_the_entity_is_put_aside_and_its_neighbours_are_not(world: World) {
+    let counted = || tally().of("cadre_host_dead_letters_total{input=command}");
+    let before = counted();
     let node = world.node("a").await;
     let client = node.client();
     tell(&client, probe("one"), add("start", 1)).await;
@@ -51,6 +54,7 @@ pub async fn a_command_that_breaks_the_entity_is_put_aside_and_its_neighbours_ar
     world.faults.delay_commits(Duration::ZERO);
     assert_eq!(look(&client, probe("one")).await.total, 6);
     assert_eq!(look(&client, probe("neighbour")).await.total, 5);
+    assert!(counted() - before >= broken.len() as u64, "each is counted");
     let letters = world.dead_letters().await;
     assert_eq!(letters.len(), broken.len(), "{letters:#?}");
     for (_, expected) in broken {
