@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,10 +14,10 @@ use futures::future::try_join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use super::{
-    Entity,
+    Client, Entity,
     committer::{Done, Step},
-    core::{Broken, Core, Draft, DraftAnswer, StepBuilder, Taken},
-    effect::{EffectContext, EffectError},
+    core::{Broken, Core, Draft, DraftAnswer, StepBuilder, Taken, unusable},
+    effect::{EffectContext, EffectError, Repeat, Reports},
     effect_actor::{EffectActor, EffectArgs, EffectMessage},
     record::AnswerRecord,
     shard::ShardMessage,
@@ -45,6 +48,8 @@ pub(super) struct EntityArgs {
     pub epoch: Epoch,
     pub shared: Arc<Shared>,
     pub supervisor: ActorRef<ShardMessage>,
+    /// How many attempts of the shard run that must not be repeated.
+    pub once_running: Arc<AtomicUsize>,
 }
 
 /// The actor's state.
@@ -84,13 +89,31 @@ struct Run {
     number: u64,
     attempt: u32,
     actor: ActorRef<EffectMessage>,
+    /// Set when the attempt must not be repeated.
+    once: Option<Once>,
 }
 
-struct LiveCount(Arc<std::sync::atomic::AtomicUsize>);
+/// One attempt that must not be repeated, among those that its shard counts before it moves.
+struct Once(Arc<AtomicUsize>);
+
+impl Once {
+    fn begin(running: &Arc<AtomicUsize>) -> Self {
+        running.fetch_add(1, Ordering::Relaxed);
+        Self(running.clone())
+    }
+}
+
+impl Drop for Once {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct LiveCount(Arc<AtomicUsize>);
 
 impl Drop for LiveCount {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -146,7 +169,7 @@ impl<E: Entity> Actor for EntityActor<E> {
                 live.rung = true;
             }
             EntityMessage::StartEffect { id, attempt } => {
-                self.start_effect(&myself, live, &id, attempt).await
+                self.start_effect(&myself, live, &id, attempt).await;
             }
             EntityMessage::StepDone(Ok(placed)) => self.settle(&myself, live, placed).await,
             EntityMessage::StepDone(Err(error)) => {
@@ -162,12 +185,9 @@ impl<E: Entity> Actor for EntityActor<E> {
             EntityMessage::Drain => live.draining = true,
         }
         if live.draining {
-            if live.drained() {
-                myself.stop(None);
-            }
-            return Ok(());
+            live.send_away();
         }
-        if Box::pin(self.advance(&myself, live)).await.is_err() {
+        if live.draining && live.has_left() || Box::pin(self.advance(&myself, live)).await.is_err() {
             myself.stop(None);
         }
         Ok(())
@@ -204,7 +224,7 @@ impl<E: Entity> EntityActor<E> {
             if live.core.is_none() {
                 return Ok(()); // nothing to do yet
             }
-            self.adopt_orphans(myself, live);
+            self.adopt_orphans(live);
             if gathered.is_empty() {
                 if live.waiting.is_empty() {
                     return Ok(());
@@ -231,7 +251,8 @@ impl<E: Entity> EntityActor<E> {
             shared.feed_epoch,
             &shared.config,
             shared.now(),
-        );
+        )
+        .leaving(live.draining);
         let mut taken = Vec::with_capacity(works.len());
         let mut broken = None;
         for (index, work) in works.iter().enumerate() {
@@ -269,7 +290,11 @@ impl<E: Entity> EntityActor<E> {
         };
         live.put_back(works.split_off(taken.len()));
         let idle = draft.writes.is_empty() && taken.iter().all(|taken| matches!(taken, Taken::Silent));
-        (!idle).then(|| (draft, works.into_iter().zip(taken).collect()))
+        if idle {
+            works.iter_mut().for_each(Work::is_durable);
+            return None;
+        }
+        Some((draft, works.into_iter().zip(taken).collect()))
     }
 
     /// After the commit: now it may show.
@@ -278,6 +303,7 @@ impl<E: Entity> EntityActor<E> {
         live.cautious = false;
         let epoch = live.args.shared.feed_epoch;
         for (mut work, taken) in done.works {
+            work.is_durable();
             match taken {
                 Taken::Answered(DraftAnswer { refused, body, last_event }) => {
                     let position = last_event.map(|position| placed.base.saturating_add(position));
@@ -302,23 +328,13 @@ impl<E: Entity> EntityActor<E> {
     }
 
     /// Takes over the effects that a former owner had started.
-    fn adopt_orphans(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>) {
+    fn adopt_orphans(&self, live: &mut Live<E>) {
         if std::mem::replace(&mut live.adopted, true) {
             return;
         }
         let Some(core) = &live.core else { return };
-        if is_on(Sabotage::EffectsNotRedriven) {
-            return;
-        }
-        let (safe, lost) = core.orphans();
-        for id in safe {
-            let pending = &core.record.effects[&id];
-            let message = EntityMessage::StartEffect { id, attempt: pending.attempt };
-            // To ourselves: it cannot be gone.
-            let _ = myself.cast(message);
-        }
-        for id in lost {
-            let _ = myself.cast(EntityMessage::Work(Work::Lost { id }));
+        if !is_on(Sabotage::EffectsNotRedriven) {
+            live.waiting.extend(core.record.effects.keys().map(|id| Work::Adopt { id: id.clone() }));
         }
     }
 
@@ -343,7 +359,8 @@ impl<E: Entity> EntityActor<E> {
         attempt: u32,
     ) {
         let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
-        if pending.attempt != attempt || live.running.contains_key(id) {
+        // One that moves begins nothing that the next owner would have to call lost.
+        if pending.attempt != attempt || pending.held || live.draining || live.running.contains_key(id) {
             return;
         }
         live.runs += 1;
@@ -352,13 +369,18 @@ impl<E: Entity> EntityActor<E> {
             entity: self.entity.clone(),
             effect: pending.effect.clone(),
             deadline: Duration::from_millis(pending.policy.deadline_ms),
-            context: EffectContext { address: live.args.address.clone(), id: id.to_owned(), attempt },
-            run: number,
-            report_to: myself.clone(),
+            context: EffectContext {
+                address: live.args.address.clone(),
+                id: id.to_owned(),
+                attempt,
+                client: Client::local(live.args.shared.clone()),
+                reports: Reports { to: myself.clone(), run: number },
+            },
         };
+        let once = (pending.policy.repeat == Repeat::Never).then(|| Once::begin(&live.args.once_running));
         match Actor::spawn_linked(None, EffectActor, args.into(), myself.get_cell()).await {
             Ok((actor, _)) => {
-                live.running.insert(id.to_owned(), Run { number, attempt, actor });
+                live.running.insert(id.to_owned(), Run { number, attempt, actor, once });
             }
             Err(error) => {
                 let result = Err(EffectError::transient(format!("effect did not start: {error}")));
@@ -560,11 +582,13 @@ impl<E: Entity> Live<E> {
     /// Whether an input is still awaited. The result of an effect is when it comes from the run that was started
     /// last under its id, and only once.
     fn is_current(&mut self, work: &Work) -> bool {
-        let Work::Effect { id, run, .. } = work else { return true };
+        let (Work::Effect { id, run, .. } | Work::Progress { id, run, .. }) = work else { return true };
         if self.running.get(id).is_none_or(|running| running.number != *run) {
             return false;
         }
-        self.running.remove(id);
+        if matches!(work, Work::Effect { .. }) {
+            self.running.remove(id);
+        }
         true
     }
 
@@ -573,12 +597,15 @@ impl<E: Entity> Live<E> {
         if let Some(run) = self.running.remove(id) {
             run.actor.kill();
         }
-        self.waiting
-            .retain(|work| !matches!(work, Work::Effect { id: of, .. } | Work::Lost { id: of } if of == id));
+        self.waiting.retain(|work| !work.is_of_effect(id));
     }
 
     /// Marks an input as one that broke the core: the next step only puts it aside.
     fn aside(&mut self, work: Work, reason: String) {
+        if let Work::Effect { id, attempt, run, result: Ok(_) } = &work {
+            let (id, result) = (id.clone(), Err(EffectError::fatal(unusable(&reason))));
+            self.waiting.push_front(Work::Effect { id, attempt: *attempt, run: *run, result });
+        }
         self.waiting.push_front(Work::Aside { work: Box::new(work), reason });
     }
 
@@ -597,12 +624,30 @@ impl<E: Entity> Live<E> {
         Stop
     }
 
-    /// Sends callers to the next owner; whether nothing is on its way any more.
-    fn drained(&mut self) -> bool {
-        for mut work in self.waiting.drain(..) {
-            work.answer(Response::Moving);
+    /// Sends callers to the next owner, and keeps only what that one could not learn from the store: how effects
+    /// have ended, and which were not begun.
+    fn send_away(&mut self) {
+        self.rung = false;
+        for mut work in std::mem::take(&mut self.waiting) {
+            if work.is_only_here() {
+                self.waiting.push_back(work);
+            } else {
+                work.answer(Response::Moving);
+            }
         }
-        self.in_flight.is_none()
+        if self.in_flight.is_some() || !self.waiting.is_empty() || !self.adopted {
+            return;
+        }
+        let begun = || self.running.iter().filter(|(_, run)| run.once.is_some()).map(|(id, _)| id.clone());
+        let except: BTreeSet<String> = begun().collect();
+        if self.core.as_ref().is_some_and(|core| core.has_effects_to_hold(&except)) {
+            self.waiting.push_back(Work::Hold { except });
+        }
+    }
+
+    /// Whether nothing is on its way, and nothing left that only this owner knows.
+    fn has_left(&self) -> bool {
+        self.in_flight.is_none() && self.waiting.is_empty()
     }
 
     /// Tells the shard that there is nothing to do here, if so.

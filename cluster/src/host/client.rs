@@ -1,6 +1,6 @@
 //! Calling entities from anywhere: on this node directly, on others over the bus, until answered.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -111,6 +111,16 @@ enum Tried {
     NotReached(String),
     /// It may have been done.
     Unknown,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local = self.local.is_some();
+        f.debug_struct("Client")
+            .field("cluster", &self.cluster)
+            .field("local", &local)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {

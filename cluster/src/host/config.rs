@@ -47,6 +47,10 @@ pub struct HostConfig {
     pub idempotency_ttl: Duration,
     /// How long an idle entity stays in memory, unless its kind says otherwise.
     pub sweep_every: Duration,
+    /// How long a shard that should move waits for effects that must not be repeated. It serves meanwhile.
+    pub effects_grace: Duration,
+    /// How long messages may wait for a node that hosts their kind before they become dead letters.
+    pub unhosted_after: Duration,
     /// The first pause after an entity's actor crashed; it doubles up to [`Self::crash_backoff_max`].
     pub crash_backoff: Duration,
     /// The longest such pause.
@@ -77,6 +81,10 @@ impl HostConfig {
             groups_in_flight_max: 2,
             idempotency_ttl: Duration::from_secs(25 * 3600),
             sweep_every: Duration::from_secs(5),
+            // A third of the time that Kubernetes gives a pod to end.
+            effects_grace: Duration::from_secs(10),
+            // A rolling upgrade that brings the kind is over by then.
+            unhosted_after: Duration::from_secs(3600),
             crash_backoff: Duration::from_millis(100),
             crash_backoff_max: Duration::from_secs(30),
         }

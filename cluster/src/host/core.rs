@@ -1,6 +1,9 @@
 //! The pure part of hosting: runs an entity's core over its inputs and collects what is to be written.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use bytes::Bytes;
 
@@ -42,12 +45,9 @@ impl<E: Entity> Core<E> {
         Ok(Self { state, record })
     }
 
-    /// Effects of a former owner: those to start again, and those whose outcome nobody knows.
-    pub fn orphans(&self) -> (Vec<String>, Vec<String>) {
-        let (safe, lost): (Vec<_>, Vec<_>) =
-            self.record.effects.iter().partition(|(_, effect)| effect.policy.repeat == Repeat::Safe);
-        let ids = |effects: Vec<(&String, _)>| effects.into_iter().map(|(id, _)| id.clone()).collect();
-        (ids(safe), ids(lost))
+    /// Whether there are effects that the next owner may begin and does not know of.
+    pub fn has_effects_to_hold(&self, except: &BTreeSet<String>) -> bool {
+        self.record.effects.iter().any(|(id, effect)| !effect.held && !except.contains(id))
     }
 }
 
@@ -87,6 +87,8 @@ pub(super) struct StepBuilder<'a, E: Entity> {
     now: Timestamp,
     changed: bool,
     was_awake: bool,
+    /// Whether the entity is about to move: what is to be started is left to the next owner.
+    leaving: bool,
     expiring: Vec<String>,
     positions: usize,
     pub draft: Draft,
@@ -130,10 +132,17 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             now,
             changed: false,
             was_awake,
+            leaving: false,
             expiring: Vec::new(),
             positions: 0,
             draft: Draft::default(),
         }
+    }
+
+    /// Leaves effects to the next owner instead of starting them.
+    pub fn leaving(mut self, leaving: bool) -> Self {
+        self.leaving = leaving;
+        self
     }
 
     /// Whether the step should be committed before it takes more.
@@ -177,12 +186,21 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                 self.decide(work, Input::Timer { name: name.clone() }, seed)
             }
             Work::Effect { id, attempt, result, .. } => self.take_effect(work, id, *attempt, result, seed),
-            Work::Lost { id } => {
-                if self.core.record.effects.remove(id).is_none() {
-                    return Ok(Taken::Silent);
+            Work::Progress { id, attempt, body, .. } => {
+                let current =
+                    self.core.record.effects.get(id).is_some_and(|effect| effect.attempt == *attempt);
+                if !current {
+                    return Ok(Taken::Silent); // of an effect that has ended
                 }
-                self.changed = true;
-                self.decide(work, Input::Effect { id: id.clone(), result: EffectResult::Lost }, seed)
+                match codec::unpack("effect progress", body) {
+                    Ok(progress) => self.decide(work, Input::Progress { id: id.clone(), progress }, seed),
+                    Err(error) => Ok(self.poison(work, error.to_string())),
+                }
+            }
+            Work::Adopt { id } => self.adopt_effect(work, id, seed),
+            Work::Hold { except } => {
+                self.hold_effects(|id| !except.contains(id));
+                Ok(Taken::Silent)
             }
             Work::Aside { work, reason } => Ok(self.put_aside(work, reason.clone())),
         }
@@ -225,7 +243,37 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             Err(_) if lost => EffectResult::Lost,
             Err(error) => EffectResult::Failed { reason: error.to_string(), attempts: attempt },
         };
-        self.decide(work, Input::Effect { id: id.to_owned(), result }, seed)
+        let done = matches!(result, EffectResult::Done(_));
+        match self.decide(work, Input::Effect { id: id.to_owned(), result }, seed)? {
+            // The entity waits for an end: one that it cannot take as it is, it hears of as a failure.
+            Taken::Poisoned(reason) if done => {
+                let result = EffectResult::Failed { reason: unusable(&reason), attempts: attempt };
+                self.decide(work, Input::Effect { id: id.to_owned(), result }, seed)
+            }
+            taken => Ok(taken),
+        }
+    }
+
+    /// Takes over an effect that a former owner left: one that was not begun is begun, of any other nobody knows
+    /// how far it got.
+    fn adopt_effect(&mut self, work: &Work, id: &str, seed: u64) -> Result<Taken, Broken> {
+        let Some(pending) = self.core.record.effects.get_mut(id) else { return Ok(Taken::Silent) };
+        if std::mem::take(&mut pending.held) {
+            self.changed = true;
+            self.draft.start.push(id.to_owned());
+            return Ok(Taken::Silent);
+        }
+        let (attempt, result) = (pending.attempt, Err(EffectError::unsure("its owner went away")));
+        self.take_effect(work, id, attempt, &result, seed)
+    }
+
+    fn hold_effects(&mut self, which: impl Fn(&str) -> bool) {
+        for (id, effect) in &mut self.core.record.effects {
+            if which(id) && !effect.held {
+                effect.held = true;
+                self.changed = true;
+            }
+        }
     }
 
     fn decide(&mut self, work: &Work, input: Input<E>, seed: u64) -> Result<Taken, Broken> {
@@ -384,7 +432,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         self.changed = true;
         match change {
             EffectChange::Start { id, effect, policy } => {
-                let pending = PendingEffect { effect, policy, attempt: 1, not_before: self.now };
+                let pending = PendingEffect { effect, policy, attempt: 1, not_before: self.now, held: false };
                 self.core.record.effects.insert(id.clone(), pending);
                 self.draft.start.retain(|started| *started != id);
                 self.draft.start.push(id);
@@ -398,22 +446,11 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
     }
 
     /// Puts an input aside that cannot be applied.
-    fn poison(&mut self, work: &Work, mut reason: String) -> Taken {
-        /// Enough to recognise it by, and always storable.
-        const BODY_BYTES_MAX: usize = 32 * 1024;
-        const REASON_BYTES_MAX: usize = 4 * 1024;
-        if reason.len() > REASON_BYTES_MAX {
-            reason = String::from_utf8_lossy(&reason.as_bytes()[..REASON_BYTES_MAX]).into_owned();
-        }
+    fn poison(&mut self, work: &Work, reason: String) -> Taken {
         metrics::counter!("cadre_host_dead_letters_total", "input" => work.label()).increment(1);
-        tracing::warn!(address = %self.address, input = work.label(), reason, "input put aside as a dead letter");
-        let body = work.body();
-        let letter = DeadLetter {
-            input: work.label().to_owned(),
-            body: body.slice(..body.len().min(BODY_BYTES_MAX)),
-            reason: reason.clone(),
-            at: self.now,
-        };
+        let letter = DeadLetter::new(work.label(), &work.body(), reason, self.now);
+        let (address, input, reason) = (self.address, work.label(), letter.reason.clone());
+        tracing::warn!(%address, input, reason, "input put aside as a dead letter");
         self.write(Write::Stamped(vec![(keys::dead_letter(self.address), codec::encode(&letter))]));
         Taken::Poisoned(reason)
     }
@@ -431,7 +468,11 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                 }
                 self.plain(Mutation::Clear { key: keys::timer(self.shard, *due, self.address, name) });
             }
-            Work::Effect { id, .. } | Work::Lost { id } => {
+            // Only a progress report: the effect goes on.
+            Work::Progress { .. } | Work::Hold { .. } => {}
+            // The entity still waits for its end, and hears of it next.
+            Work::Effect { result: Ok(_), .. } => {}
+            Work::Effect { id, .. } | Work::Adopt { id } => {
                 self.changed |= self.core.record.effects.remove(id).is_some();
             }
         }
@@ -456,6 +497,10 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
 
     /// The finished step; empty when nothing is to be written. `Err` when the entity has grown too large.
     pub fn finish(mut self) -> Result<Draft, usize> {
+        if self.leaving {
+            let left = std::mem::take(&mut self.draft.start);
+            self.hold_effects(|id| left.iter().any(|left| left == id));
+        }
         let expires = self.now.after(self.config.idempotency_ttl);
         let mut expiring = std::mem::take(&mut self.expiring);
         while !expiring.is_empty() {
@@ -496,6 +541,11 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         self.positions += write.positions();
         self.draft.writes.push(write);
     }
+}
+
+/// Why an effect that was done has failed all the same.
+pub(super) fn unusable(reason: &str) -> String {
+    format!("its result could not be applied: {reason}")
 }
 
 fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {

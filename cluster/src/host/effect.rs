@@ -3,9 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use ractor::ActorRef;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
-use crate::{address::Address, clock::Timestamp};
+use super::{
+    Client, Entity,
+    work::{EntityMessage, Work},
+};
+use crate::{address::Address, clock::Timestamp, codec};
 
 /// How an effect may be tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +119,7 @@ impl EffectError {
     }
 }
 
-/// What an effect may want to know.
+/// What an effect may want to know and to say.
 #[derive(Debug, Clone)]
 pub struct EffectContext {
     /// Whose it is.
@@ -122,6 +128,40 @@ pub struct EffectContext {
     pub id: String,
     /// Which attempt this is, from 1. With address and id it names this attempt to the outside.
     pub attempt: u32,
+    /// Reaches other entities, and its own.
+    pub client: Client,
+    pub(super) reports: Reports,
+}
+
+/// Nobody waits for this attempt any more: the effect was cancelled, or its entity has moved. Stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("nobody waits for this attempt any more")]
+pub struct Superseded;
+
+impl EffectContext {
+    /// Tells the entity how far the effect is, as [`super::Input::Progress`]. Returns once the step that took the
+    /// report is durable, so an effect has at most one on its way; what cannot be applied is put aside like any
+    /// other input.
+    pub async fn report<E: Entity>(&self, progress: &E::Outcome) -> Result<(), Superseded> {
+        let (taken, wait) = oneshot::channel();
+        let work = Work::Progress {
+            id: self.id.clone(),
+            attempt: self.attempt,
+            run: self.reports.run,
+            body: codec::pack(progress),
+            taken: Some(taken),
+        };
+        self.reports.to.cast(EntityMessage::Work(work)).map_err(|_| Superseded)?;
+        wait.await.map_err(|_| Superseded)
+    }
+}
+
+/// Where an attempt reports to.
+#[derive(Debug, Clone)]
+pub(super) struct Reports {
+    pub to: ActorRef<EntityMessage>,
+    /// Which start of an effect by that actor it is.
+    pub run: u64,
 }
 
 /// An effect that has not ended yet, as kept in the entity's record.
@@ -133,4 +173,7 @@ pub(super) struct PendingEffect {
     pub attempt: u32,
     /// Not to be started before.
     pub not_before: Timestamp,
+    /// Whether an owner that left says that this attempt may be made: it did not begin it, or it may be repeated.
+    #[serde(default)]
+    pub held: bool,
 }

@@ -7,7 +7,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::{
     Entity,
-    effect::{EffectContext, EffectError},
+    effect::{EffectContext, EffectError, Reports},
     work::{EntityMessage, Work},
 };
 use crate::codec;
@@ -21,9 +21,6 @@ pub(super) struct EffectArgs<E> {
     pub effect: Bytes,
     pub deadline: Duration,
     pub context: EffectContext,
-    /// Sent back with the result.
-    pub run: u64,
-    pub report_to: ActorRef<EntityMessage>,
 }
 
 /// Type-erased, so that the entity's actor can hold any of them.
@@ -40,7 +37,8 @@ pub(super) trait Task: Send + 'static {
 impl<E: Entity> Task for EffectArgs<E> {
     fn run(self: Box<Self>) -> futures::future::BoxFuture<'static, ()> {
         Box::pin(async move {
-            let (id, attempt, run) = (self.context.id.clone(), self.context.attempt, self.run);
+            let (id, attempt) = (self.context.id.clone(), self.context.attempt);
+            let Reports { to, run } = self.context.reports.clone();
             let started = tokio::time::Instant::now();
             let result = match codec::unpack::<E::Effect>("effect", &self.effect) {
                 Err(error) => Err(EffectError::fatal(error.to_string())),
@@ -58,7 +56,7 @@ impl<E: Entity> Task for EffectArgs<E> {
             let label = if result.is_ok() { "done" } else { "failed" };
             metrics::histogram!("cadre_host_effect_seconds", "result" => label).record(started.elapsed());
             // An entity that is gone is rebuilt from the store, which knows that this is pending.
-            let _ = self.report_to.cast(EntityMessage::Work(Work::Effect { id, attempt, run, result }));
+            let _ = to.cast(EntityMessage::Work(Work::Effect { id, attempt, run, result }));
         })
     }
 }

@@ -99,7 +99,14 @@ pub enum Input<E: Entity + ?Sized> {
         /// Its name.
         name: String,
     },
-    /// An effect has ended, one way or another.
+    /// An effect that goes on says how far it is; see [`EffectContext::report`].
+    Progress {
+        /// Its id.
+        id: String,
+        /// How far.
+        progress: E::Outcome,
+    },
+    /// An effect has ended, one way or another. A result that cannot be applied comes once more, as a failure.
     Effect {
         /// Its id.
         id: String,

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures::{FutureExt, future::ready};
 use ractor::ActorRef;
 use tokio::sync::oneshot;
@@ -17,79 +18,145 @@ use crate::{
     clock::Timestamp,
     codec, keys,
     sabotage::{Sabotage, is_on},
-    store::{KeyRange, RangeRead, ReadError, Transaction},
+    store::{KeyRange, RangeRead, ReadError, Transaction, key_after},
 };
+
+/// Where the next look goes on. One that starts at the first key every time would never get past work that
+/// cannot be delivered: a kind that this node does not host, an entity that crashes over and over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Bookmark {
+    inboxes: Option<Bytes>,
+    timers: Option<Bytes>,
+    marks: Marks,
+}
+
+/// How far the marks of entities with pending effects were read. They are live work that a former owner left,
+/// read once, from the first to the last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Marks {
+    #[default]
+    Unread,
+    From(Bytes),
+    Read,
+}
+
+impl Bookmark {
+    /// The marks are to be read again.
+    pub fn forget_marks(&mut self) {
+        self.marks = Marks::Unread;
+    }
+}
 
 /// What a look found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Entities with something in their inbox, or with pending effects after a change of owner.
+    /// Entities with something in their inbox.
     pub inboxes: Vec<Address>,
+    /// Entities with pending effects.
+    pub awake: Vec<Address>,
     /// Timers that are due.
     pub timers: Vec<(Timestamp, Address, String)>,
     /// When the next one is.
     pub next_timer: Option<Timestamp>,
     /// Whether there was more than one look takes, or the store did not answer.
     pub more: bool,
-    /// Whether the marks of a former owner were read to the end.
-    pub recovered: bool,
+    /// Where this look began.
+    pub from: Bookmark,
+    /// Where the next look goes on.
+    pub bookmark: Bookmark,
 }
 
-/// The most entities and timers that one look brings up.
+/// The most entities, marks and timers, each, that one look brings up.
 const FOUND_MAX: usize = 512;
 
-pub(super) async fn look(shared: &Shared, shard: ShardId, recover: bool) -> Found {
-    let mut found = Found::default();
-    if let Err(error) = try_look(shared, shard, recover, &mut found).await {
+pub(super) async fn look(shared: &Shared, shard: ShardId, bookmark: Bookmark) -> Found {
+    let mut found = Found { from: bookmark.clone(), bookmark, ..Found::default() };
+    if let Err(error) = try_look(shared, shard, &mut found).await {
         tracing::debug!(%shard, %error, "cannot look for work now");
         found.more = true;
     }
     found
 }
 
-async fn try_look(
-    shared: &Shared,
-    shard: ShardId,
-    recover: bool,
-    found: &mut Found,
-) -> Result<(), ReadError> {
+async fn try_look(shared: &Shared, shard: ShardId, found: &mut Found) -> Result<(), ReadError> {
     let tx = shared.store.begin();
-    if recover {
-        recover_awake(&tx, shard, found).await?;
-    }
-    // One key per entity is enough: jump from inbox to inbox.
-    let mut inboxes = keys::inboxes(shard);
-    while found.inboxes.len() < FOUND_MAX {
-        let page = tx.snapshot_range(&RangeRead::new(inboxes.clone()).limit(1)).await?;
-        let Some(first) = page.pairs.first() else { break };
-        match keys::inbox_owner(&first.key) {
-            Some(address) => {
-                inboxes.begin = KeyRange::prefix(keys::inbox(shard, &address)).end;
-                found.inboxes.push(address);
-            }
-            None => inboxes.begin = crate::store::key_after(&first.key),
-        }
-    }
-    let now = shared.now();
-    let due = if is_on(Sabotage::TimerFiresEarly) { Timestamp(u64::MAX / 2) } else { now };
-    let page = tx.snapshot_range(&RangeRead::new(keys::timers_due(shard, due)).limit(FOUND_MAX)).await?;
-    found.timers = page.pairs.iter().filter_map(|pair| keys::parse_timer(&pair.key)).collect();
-    let next = tx.snapshot_range(&RangeRead::new(keys::timers_after(shard, now)).limit(1)).await?;
-    found.next_timer = next.pairs.first().and_then(|pair| keys::parse_timer(&pair.key)).map(|(due, ..)| due);
-    found.more |= page.more || found.inboxes.len() >= FOUND_MAX;
-    metrics::histogram!("cadre_host_look_found").record((found.inboxes.len() + found.timers.len()) as f64);
+    find_awake(&tx, shard, found).await?;
+    find_inboxes(&tx, shard, found).await?;
+    find_timers(&tx, shard, shared.now(), found).await?;
+    let all = found.inboxes.len() + found.awake.len() + found.timers.len();
+    metrics::histogram!("cadre_host_look_found").record(all as f64);
     Ok(())
 }
 
-/// Entities that had effects pending when their owner went away. All of them: they are live work.
-async fn recover_awake(tx: &Transaction, shard: ShardId, found: &mut Found) -> Result<(), ReadError> {
-    use futures::TryStreamExt;
-    let marks = tx.snapshot_stream(RangeRead::new(keys::awakes(shard)).limit(usize::MAX));
-    let mut marks = std::pin::pin!(marks);
-    while let Some(mark) = marks.try_next().await? {
-        found.inboxes.extend(keys::parse_awake(&mark.key));
+/// Entities that had effects pending when their owner went away.
+async fn find_awake(tx: &Transaction, shard: ShardId, found: &mut Found) -> Result<(), ReadError> {
+    let mut marks = keys::awakes(shard);
+    match &found.bookmark.marks {
+        Marks::Unread => {}
+        Marks::From(begin) => marks.begin = begin.clone(),
+        Marks::Read => return Ok(()),
     }
-    found.recovered = true;
+    let page = tx.snapshot_range(&RangeRead::new(marks).limit(FOUND_MAX)).await?;
+    found.awake = page.pairs.iter().filter_map(|pair| keys::parse_awake(&pair.key)).collect();
+    found.bookmark.marks = match page.pairs.last() {
+        Some(last) if page.more => Marks::From(key_after(&last.key)),
+        _ => Marks::Read,
+    };
+    found.more |= page.more;
+    Ok(())
+}
+
+/// Whose inbox holds something. An inbox that fills a page is jumped over: one of its messages says enough.
+async fn find_inboxes(tx: &Transaction, shard: ShardId, found: &mut Found) -> Result<(), ReadError> {
+    /// Most inboxes hold a message or two: few reads for many of them, and little read for nothing of a long one.
+    const MESSAGES_AT_ONCE: usize = 64;
+    let mut inboxes = keys::inboxes(shard);
+    if let Some(begin) = found.bookmark.inboxes.take() {
+        inboxes.begin = begin;
+    }
+    while found.inboxes.len() < FOUND_MAX {
+        let read = RangeRead::new(inboxes.clone()).limit(MESSAGES_AT_ONCE).target_bytes(64 * 1024);
+        let page = tx.snapshot_range(&read).await?;
+        let Some(last) = page.pairs.last() else { return Ok(()) };
+        for pair in &page.pairs {
+            let Some(address) = keys::inbox_owner(&pair.key) else { continue };
+            if found.inboxes.last() != Some(&address) {
+                found.inboxes.push(address);
+            }
+        }
+        if !page.more {
+            return Ok(());
+        }
+        inboxes.begin = match keys::inbox_owner(&last.key) {
+            Some(address) => KeyRange::prefix(keys::inbox(shard, &address)).end,
+            None => key_after(&last.key),
+        };
+    }
+    found.bookmark.inboxes = Some(inboxes.begin);
+    found.more = true;
+    Ok(())
+}
+
+async fn find_timers(
+    tx: &Transaction,
+    shard: ShardId,
+    now: Timestamp,
+    found: &mut Found,
+) -> Result<(), ReadError> {
+    let due = if is_on(Sabotage::TimerFiresEarly) { Timestamp(u64::MAX / 2) } else { now };
+    let mut timers = keys::timers_due(shard, due);
+    if let Some(begin) = found.bookmark.timers.take() {
+        // A clock that went back since makes the range empty, not wrong.
+        timers.begin = begin.min(timers.end.clone());
+    }
+    let page = tx.snapshot_range(&RangeRead::new(timers).limit(FOUND_MAX)).await?;
+    found.timers = page.pairs.iter().filter_map(|pair| keys::parse_timer(&pair.key)).collect();
+    if let Some(last) = page.pairs.last().filter(|_| page.more) {
+        found.bookmark.timers = Some(key_after(&last.key));
+        found.more = true;
+    }
+    let next = tx.snapshot_range(&RangeRead::new(keys::timers_after(shard, now)).limit(1)).await?;
+    found.next_timer = next.pairs.first().and_then(|pair| keys::parse_timer(&pair.key)).map(|(due, ..)| due);
     Ok(())
 }
 

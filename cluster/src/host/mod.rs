@@ -31,6 +31,7 @@ mod shard;
 mod shared;
 #[cfg(test)]
 mod testing;
+mod unhosted;
 mod wire;
 mod work;
 mod write;
@@ -38,7 +39,7 @@ mod write;
 pub use client::{CallError, Called, Client};
 pub use config::HostConfig;
 pub use decision::Decision;
-pub use effect::{EffectContext, EffectError, EffectPolicy, EffectResult, Repeat};
+pub use effect::{EffectContext, EffectError, EffectPolicy, EffectResult, Repeat, Superseded};
 pub use entity::{Entity, Input, Moment};
 pub use kind::Kinds;
 pub use node::{Node, NodeStatus, StartError};

@@ -1,6 +1,13 @@
 //! A node: joins the cluster, keeps its lease alive, and starts and stops its shards as placement says.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use futures::{FutureExt, future::join_all};
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SupervisionEvent};
@@ -182,7 +189,7 @@ async fn keep_beating(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
         if matches!(actor.get_status(), ActorStatus::Stopping | ActorStatus::Stopped) {
             return;
         }
-        let draining = shared.draining.load(std::sync::atomic::Ordering::Relaxed);
+        let draining = shared.draining.load(Ordering::Relaxed);
         let begun = Instant::now();
         match tokio::time::timeout(ttl, beat(&shared.store, &shared.fence.me, draining)).await {
             Ok(Ok(())) => shared.beat_accepted(begun),
@@ -230,9 +237,18 @@ struct NodeActor {
 
 struct NodeState {
     liveness: Liveness,
-    running: BTreeMap<ShardId, (Epoch, ActorRef<ShardMessage>)>,
+    running: BTreeMap<ShardId, Running>,
+    /// Since when a shard should move that waits for effects.
+    leaving: BTreeMap<ShardId, Instant>,
     superseded: bool,
     draining: Option<oneshot::Sender<()>>,
+}
+
+/// A shard that is served here.
+struct Running {
+    epoch: Epoch,
+    actor: ActorRef<ShardMessage>,
+    once_running: Arc<AtomicUsize>,
 }
 
 impl Actor for NodeActor {
@@ -244,6 +260,7 @@ impl Actor for NodeActor {
         Ok(NodeState {
             liveness: Liveness::default(),
             running: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             superseded: false,
             draining: None,
         })
@@ -276,7 +293,7 @@ impl Actor for NodeActor {
                 }
             }
             NodeMessage::Drain(done) => {
-                self.shared.draining.store(true, std::sync::atomic::Ordering::Relaxed);
+                self.shared.draining.store(true, Ordering::Relaxed);
                 node.draining = Some(done);
                 // At once, so that the others see it with their next look.
                 if let Err(error) = beat(&self.shared.store, &self.shared.fence.me, true).await {
@@ -288,8 +305,8 @@ impl Actor for NodeActor {
             NodeMessage::Status(answer) => {
                 let _ = answer.send(NodeStatus {
                     member: self.shared.fence.me.clone(),
-                    shards: node.running.iter().map(|(shard, (epoch, _))| (*shard, *epoch)).collect(),
-                    entities_live: self.shared.entities_live.load(std::sync::atomic::Ordering::Relaxed),
+                    shards: node.running.iter().map(|(shard, running)| (*shard, running.epoch)).collect(),
+                    entities_live: self.shared.entities_live.load(Ordering::Relaxed),
                     inputs_waiting: self.shared.inputs_waiting(),
                     superseded: node.superseded,
                 });
@@ -305,7 +322,7 @@ impl Actor for NodeActor {
         node: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
         if let SupervisionEvent::ActorFailed(cell, error) = event {
-            let died = node.running.iter().find(|(_, (_, actor))| actor.get_id() == cell.get_id());
+            let died = node.running.iter().find(|(_, running)| running.actor.get_id() == cell.get_id());
             if let Some(shard) = died.map(|(shard, _)| *shard) {
                 metrics::counter!("cadre_host_shard_crashes_total").increment(1);
                 tracing::error!(%shard, %error, "shard supervisor crashed, its lease is given back");
@@ -352,12 +369,15 @@ impl NodeActor {
                 Action::Claim { .. } => None,
             })
             .collect();
+        let shards = self.may_move(node, shards);
         if let Some(some) = shards.chunks(Self::RELEASES_AT_ONCE).next() {
             self.hand_over(node, some.to_vec()).await;
             // The rest follows at once.
             let _ = myself.cast(NodeMessage::Tick);
         }
         metrics::gauge!("cadre_placement_shards_owned").set(node.running.len() as f64);
+        metrics::gauge!("cadre_host_entities_live").set(shared.entities_live.load(Ordering::Relaxed) as f64);
+        metrics::gauge!("cadre_host_inputs_waiting").set(shared.inputs_waiting() as f64);
         Ok(())
     }
 
@@ -385,7 +405,7 @@ impl NodeActor {
         let lost: Vec<_> = node
             .running
             .iter()
-            .filter(|(shard, (epoch, _))| mine.get(shard) != Some(epoch))
+            .filter(|(shard, running)| mine.get(shard) != Some(&running.epoch))
             .map(|(shard, _)| *shard)
             .collect();
         for shard in lost {
@@ -410,11 +430,13 @@ impl NodeActor {
         epoch: Epoch,
     ) {
         self.shared.fence.add(shard, epoch);
-        let actor = ShardActor { shard, epoch, shared: self.shared.clone() };
+        let once_running = Arc::<AtomicUsize>::default();
+        let actor =
+            ShardActor { shard, epoch, shared: self.shared.clone(), once_running: once_running.clone() };
         match Actor::spawn_linked(None, actor, (), myself.get_cell()).await {
             Ok((actor, _)) => {
                 self.shared.routes.set(shard, Some(actor.clone()));
-                node.running.insert(shard, (epoch, actor));
+                node.running.insert(shard, Running { epoch, actor, once_running });
             }
             Err(error) => {
                 tracing::error!(%shard, %error, "shard supervisor did not start");
@@ -427,18 +449,34 @@ impl NodeActor {
     fn stop_lost(&self, node: &mut NodeState, shard: ShardId) {
         self.shared.routes.set(shard, None);
         self.shared.fence.remove(shard);
-        if let Some((_, actor)) = node.running.remove(&shard) {
+        if let Some(Running { actor, .. }) = node.running.remove(&shard) {
             // One that is gone took its entities with it.
             let _ = actor.cast(ShardMessage::Abandon);
         }
     }
 
+    /// Of the shards that should move, those that may: nothing runs there that would be lost, or it has run for
+    /// long enough. The others go on serving.
+    fn may_move(&self, node: &mut NodeState, shards: Vec<ShardId>) -> Vec<ShardId> {
+        node.leaving.retain(|shard, _| shards.contains(shard));
+        let (running, leaving) = (&node.running, &mut node.leaving);
+        let may = |shard: &ShardId| {
+            let since = leaving.entry(*shard).or_insert_with(Instant::now);
+            let once = running.get(shard).map_or(0, |running| running.once_running.load(Ordering::Relaxed));
+            once == 0 || since.elapsed() >= self.shared.config.effects_grace
+        };
+        shards.into_iter().filter(may).collect()
+    }
+
     /// Drains shards and gives them up.
     async fn hand_over(&self, node: &mut NodeState, shards: Vec<ShardId>) {
+        if shards.is_empty() {
+            return;
+        }
         let started = Instant::now();
         let drained = shards.iter().filter_map(|shard| {
             self.shared.routes.set(*shard, None);
-            let (_, actor) = node.running.remove(shard)?;
+            let Running { actor, .. } = node.running.remove(shard)?;
             let (done, drained) = oneshot::channel();
             actor.cast(ShardMessage::Drain(done)).ok()?;
             Some(async move {
@@ -496,7 +534,11 @@ impl NodeActor {
             if !alone {
                 return;
             }
-            self.hand_over(node, node.running.keys().copied().collect()).await;
+            let shards = self.may_move(node, node.running.keys().copied().collect());
+            self.hand_over(node, shards).await;
+            if !node.running.is_empty() {
+                return;
+            }
         }
         if let Err(error) = leave(&self.shared.store, &self.shared.fence.me).await {
             tracing::warn!(%error, "cannot leave properly, the lease will expire");

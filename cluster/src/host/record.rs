@@ -33,7 +33,15 @@ pub(super) struct Record {
 
 impl Stored for Record {
     const NAME: &'static str = "entity record";
-    const VERSION: u8 = 1;
+    /// 1: effects without `held`.
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self, DecodeError> {
+        match version {
+            1 => codec::unpack(Self::NAME, body),
+            _ => Err(DecodeError::Version { name: Self::NAME, found: version, known: Self::VERSION }),
+        }
+    }
 }
 
 /// The answer recorded under an idempotency key, stored under [`crate::keys::idempotency`] until it expires.
@@ -124,6 +132,19 @@ pub struct DeadLetter {
     pub reason: String,
     /// When.
     pub at: Timestamp,
+}
+
+impl DeadLetter {
+    /// Enough to recognise it by, and always storable.
+    const BODY_BYTES_MAX: usize = 32 * 1024;
+    const REASON_BYTES_MAX: usize = 4 * 1024;
+
+    /// A letter that fits into one value, whatever it is about.
+    pub(super) fn new(input: &str, body: &Bytes, mut reason: String, at: Timestamp) -> Self {
+        let end = (0..=Self::REASON_BYTES_MAX).rev().find(|end| reason.is_char_boundary(*end));
+        reason.truncate(end.unwrap_or(0));
+        Self { input: input.to_owned(), body: body.slice(..body.len().min(Self::BODY_BYTES_MAX)), reason, at }
+    }
 }
 
 impl Stored for DeadLetter {

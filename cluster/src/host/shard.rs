@@ -1,8 +1,11 @@
 //! The supervisor of one shard: activates its entities, routes to them, and looks for work that nobody announced.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, atomic::Ordering},
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,8 +17,9 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 use super::{
     actor::EntityArgs,
     expire::expire,
-    look::{Found, listen, look},
+    look::{Bookmark, Found, listen, look},
     shared::Shared,
+    unhosted::{Unhosted, bury},
     wire::{Request, Response, TooLong},
     work::{EntityMessage, ReplyPort, Work},
 };
@@ -60,6 +64,8 @@ pub(super) struct ShardActor {
     pub shard: ShardId,
     pub epoch: Epoch,
     pub shared: Arc<Shared>,
+    /// How many attempts run that must not be repeated.
+    pub once_running: Arc<AtomicUsize>,
 }
 
 /// The actor's state.
@@ -79,8 +85,11 @@ pub(super) struct Shard {
     look_again: bool,
     /// When the next look is due, and the task that waits for it.
     next_look: Option<(Instant, AbortOnDrop)>,
-    /// Whether marks left by a former owner were looked at.
-    recovered: bool,
+    bookmark: Bookmark,
+    /// Entities with effects pending that could not be woken yet.
+    asleep: BTreeSet<Address>,
+    unhosted: Unhosted,
+    burying: Option<AbortOnDrop>,
     draining: Option<oneshot::Sender<()>>,
 }
 
@@ -135,7 +144,10 @@ impl Actor for ShardActor {
             expiring: None,
             look_again: false,
             next_look: None,
-            recovered: false,
+            bookmark: Bookmark::default(),
+            asleep: BTreeSet::new(),
+            unhosted: Unhosted::default(),
+            burying: None,
             draining: None,
         })
     }
@@ -169,6 +181,7 @@ impl Actor for ShardActor {
                     let expiring = tokio::spawn(expire(self.shared.clone(), self.shard, self.epoch));
                     shard.expiring = Some(AbortOnDrop(expiring.abort_handle()));
                 }
+                self.bury_unhosted(shard);
             }
             ShardMessage::Rested { address, received } => shard.rested(&address, received),
             ShardMessage::Drain(drained) => {
@@ -177,6 +190,7 @@ impl Actor for ShardActor {
                 shard.quiet = shard.close.take().is_none_or(|close| close.send(()).is_err());
                 shard.looking = None;
                 shard.expiring = None;
+                shard.burying = None;
                 shard.next_look = None;
                 for entry in shard.entities.values() {
                     // One that is gone reports so by itself.
@@ -208,8 +222,8 @@ impl Actor for ShardActor {
         match event {
             SupervisionEvent::ActorTerminated(cell, _, _) => {
                 // One that stopped by itself lost the store, and with it perhaps sight of its effects.
-                if shard.gone(&cell).is_some() {
-                    shard.recovered = false;
+                if let Some(address) = shard.gone(&cell) {
+                    shard.wake_later(address);
                     self.look_in(&myself, shard, self.shared.config.crash_backoff);
                 }
             }
@@ -322,6 +336,7 @@ impl ShardActor {
             epoch: self.epoch,
             shared: self.shared.clone(),
             supervisor: myself.clone(),
+            once_running: self.once_running.clone(),
         };
         metrics::counter!("cadre_host_activations_total").increment(1);
         match kind.spawn(args, myself.get_cell()).await {
@@ -343,10 +358,10 @@ impl ShardActor {
             shard.look_again = true;
             return;
         }
-        let (shared, id, recover) = (self.shared.clone(), self.shard, !shard.recovered);
+        let (shared, id, bookmark) = (self.shared.clone(), self.shard, shard.bookmark.clone());
         let myself = myself.clone();
         let looking = tokio::spawn(async move {
-            let found = look(&shared, id, recover).await;
+            let found = look(&shared, id, bookmark).await;
             // A shard that is gone needs nothing.
             let _ = myself.cast(ShardMessage::Found(found));
         });
@@ -355,12 +370,23 @@ impl ShardActor {
 
     async fn found(&self, myself: &ActorRef<ShardMessage>, shard: &mut Shard, found: Found) {
         shard.looking = None;
-        let mut all_woken = true;
-        for address in &found.inboxes {
-            all_woken &= self.deliver(myself, shard, address, EntityMessage::Bell).await;
+        // Not over marks that were to be read again while this look was under way.
+        if shard.bookmark == found.from {
+            shard.bookmark = found.bookmark;
         }
-        // Marks are read again until everybody who has one could be woken.
-        shard.recovered |= found.recovered && all_woken;
+        let asleep = std::mem::take(&mut shard.asleep);
+        for address in asleep.into_iter().chain(found.awake) {
+            if !self.deliver(myself, shard, &address, EntityMessage::Bell).await {
+                shard.wake_later(address);
+            }
+        }
+        for address in &found.inboxes {
+            if self.shared.kinds.get(address.kind()).is_none() {
+                shard.unhosted.seen(address);
+            } else {
+                self.deliver(myself, shard, address, EntityMessage::Bell).await;
+            }
+        }
         for (due, address, name) in found.timers {
             let timer = EntityMessage::Work(Work::Timer { name, due });
             self.deliver(myself, shard, &address, timer).await;
@@ -411,14 +437,26 @@ impl ShardActor {
         shard.crashes.retain(|_, crash| now < crash.until + self.shared.config.crash_backoff_max);
     }
 
+    /// Puts messages aside that nobody here understands, once it is clear that nobody will soon.
+    fn bury_unhosted(&self, shard: &mut Shard) {
+        let is_burying = shard.burying.as_ref().is_some_and(|task| !task.0.is_finished());
+        if shard.draining.is_some() || is_burying {
+            return;
+        }
+        let overdue = shard.unhosted.overdue(self.shared.config.unhosted_after);
+        if !overdue.is_empty() {
+            let burying = tokio::spawn(bury(self.shared.clone(), self.shard, self.epoch, overdue));
+            shard.burying = Some(AbortOnDrop(burying.abort_handle()));
+        }
+    }
+
     fn back_off(&self, myself: &ActorRef<ShardMessage>, shard: &mut Shard, address: Address) {
+        shard.wake_later(address.clone());
         let crash = shard.crashes.entry(address).or_insert(Crash { count: 0, until: Instant::now() });
         let factor = 2u32.saturating_pow(crash.count.min(16));
         let pause = (self.shared.config.crash_backoff * factor).min(self.shared.config.crash_backoff_max);
         crash.count += 1;
         crash.until = Instant::now() + pause;
-        // Its marks are looked at again, so that pending effects are not forgotten.
-        shard.recovered = false;
         self.look_in(myself, shard, pause);
     }
 }
@@ -432,6 +470,16 @@ impl Shard {
             entry.actor.stop(None);
             self.by_actor.remove(&entry.actor.get_id());
             self.entities.remove(address);
+        }
+    }
+
+    /// Remembers an entity whose effects may be pending. Past the bound all marks are read again.
+    fn wake_later(&mut self, address: Address) {
+        const ASLEEP_MAX: usize = 4_096;
+        if self.asleep.len() < ASLEEP_MAX {
+            self.asleep.insert(address);
+        } else {
+            self.bookmark.forget_marks();
         }
     }
 

@@ -1,6 +1,9 @@
 //! What waits for an entity.
 
-use std::sync::{Arc, atomic::AtomicU32};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::AtomicU32},
+};
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -74,9 +77,23 @@ pub(super) enum Work {
         run: u64,
         result: Result<Bytes, EffectError>,
     },
-    /// An effect of a former owner that must not be repeated.
-    Lost {
+    /// What an effect that goes on has reported.
+    Progress {
         id: String,
+        attempt: u32,
+        run: u64,
+        body: Bytes,
+        /// Told once it is durable.
+        taken: Option<oneshot::Sender<()>>,
+    },
+    /// An effect that a former owner left pending.
+    Adopt {
+        id: String,
+    },
+    /// The entity moves: its effects are for the next owner to begin, except those that were begun here and must
+    /// not be repeated.
+    Hold {
+        except: BTreeSet<String>,
     },
     /// An input that broke the core: to be consumed and put aside, nothing else.
     Aside {
@@ -91,7 +108,8 @@ impl Work {
             Self::Command { .. } => "command",
             Self::Message { .. } => "message",
             Self::Timer { .. } => "timer",
-            Self::Effect { .. } | Self::Lost { .. } => "effect",
+            Self::Effect { .. } | Self::Adopt { .. } | Self::Hold { .. } => "effect",
+            Self::Progress { .. } => "progress",
             Self::Aside { work, .. } => work.label(),
         }
     }
@@ -102,7 +120,10 @@ impl Work {
             Self::Command { request, .. } => request.body.clone(),
             Self::Message { record, .. } => record.clone(),
             Self::Timer { name, .. } => Bytes::copy_from_slice(name.as_bytes()),
-            Self::Effect { id, .. } | Self::Lost { id } => Bytes::copy_from_slice(id.as_bytes()),
+            Self::Effect { result: Ok(outcome), .. } => outcome.clone(),
+            Self::Progress { body, .. } => body.clone(),
+            Self::Effect { id, .. } | Self::Adopt { id } => Bytes::copy_from_slice(id.as_bytes()),
+            Self::Hold { .. } => Bytes::new(),
             Self::Aside { work, .. } => work.body(),
         }
     }
@@ -114,18 +135,46 @@ impl Work {
                 reply.answer(response);
             }
             Self::Aside { work, .. } => work.answer(response),
-            Self::Message { .. } | Self::Timer { .. } | Self::Effect { .. } | Self::Lost { .. } => {}
+            _ => {}
         }
     }
 }
 
 impl Work {
+    /// The step that took it is durable.
+    pub(super) fn is_durable(&mut self) {
+        match self {
+            // An effect that is gone needs no answer.
+            Self::Progress { taken, .. } => drop(taken.take().map(|taken| taken.send(()))),
+            Self::Aside { work, .. } => work.is_durable(),
+            _ => {}
+        }
+    }
+
+    /// Whether nobody but this owner can know of it.
+    pub(super) fn is_only_here(&self) -> bool {
+        match self {
+            Self::Effect { .. } | Self::Adopt { .. } | Self::Hold { .. } => true,
+            Self::Aside { work, .. } => work.is_only_here(),
+            _ => false,
+        }
+    }
+
+    /// Whether it concerns this effect.
+    pub(super) fn is_of_effect(&self, effect: &str) -> bool {
+        match self {
+            Self::Effect { id, .. } | Self::Progress { id, .. } | Self::Adopt { id } => id == effect,
+            Self::Aside { work, .. } => work.is_of_effect(effect),
+            _ => false,
+        }
+    }
+
     /// Notes whether a step with this input in it may commit.
     pub(super) fn submitted(&mut self, submitted: bool) {
         match self {
             Self::Command { reply, .. } => reply.submitted = submitted,
             Self::Aside { work, .. } => work.submitted(submitted),
-            Self::Message { .. } | Self::Timer { .. } | Self::Effect { .. } | Self::Lost { .. } => {}
+            _ => {}
         }
     }
 }

@@ -163,6 +163,7 @@ impl Entity for Account {
             Input::Message { message: Message::Transferred { op, amount }, .. } => {
                 Decision::facts([Fact::Received { op, amount }])
             }
+            Input::Progress { .. } => Decision::nothing(),
             Input::Timer { name } => Decision::facts([Fact::ReminderFired { op: name }]),
             Input::Effect { id, result } => {
                 let how = match result {

@@ -130,7 +130,7 @@ impl Entity for Branch {
                 Phase::Growing | Phase::Cancelling => end(state, Decision::nothing(), End::Completed, moment),
                 Phase::Unborn | Phase::Ended(_) => Decision::nothing(),
             }),
-            Input::Effect { .. } => Err("a branch has no effects".into()),
+            Input::Progress { .. } | Input::Effect { .. } => Err("a branch has no effects".into()),
         }
     }
 

@@ -16,6 +16,8 @@ use cadre_cluster::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::PATIENCE;
+
 pub const TENANT: &str = "acme";
 /// The feed of all probes.
 pub const LEDGER: &str = "ledger";
@@ -149,6 +151,17 @@ pub enum Script {
     Hang,
     /// Hangs the first time, then succeeds.
     HangFirst,
+    /// Takes a while.
+    Slow {
+        ms: u64,
+    },
+    /// Says how far it is, so many times, and each time checks that this is durable; then has an entity answer.
+    Report {
+        times: u32,
+    },
+    /// A result that the entity cannot take.
+    SayPanic,
+    SayTooMuch,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,6 +174,7 @@ pub enum Fact {
     Fired { name: String },
     Ended { id: String, how: String },
     Grown { bytes: usize },
+    Progressed { id: String, how: String },
     Noted,
     Bomb,
 }
@@ -230,6 +244,16 @@ impl Entity for Probe {
             Input::Command(command) => command,
             Input::Message { message, .. } => return Self::hear(state, message),
             Input::Timer { name } => return Ok(Decision::facts([Fact::Fired { name }])),
+            Input::Progress { id, progress } if progress.is_empty() => {
+                let _ = id;
+                return Ok(Decision::nothing());
+            }
+            Input::Progress { id, progress } => {
+                return Ok(Decision::facts([Fact::Progressed { id, how: progress }]));
+            }
+            Input::Effect { result: EffectResult::Done(said), .. } if said == "panic" => {
+                panic!("told to panic")
+            }
             Input::Effect { id, result } => {
                 let how = match result {
                     EffectResult::Done(said) => said,
@@ -296,7 +320,7 @@ impl Entity for Probe {
             Fact::Pinged => state.received += 1,
             Fact::ReminderSet { .. } | Fact::Noted => {}
             Fact::Fired { name } => *state.fired.entry(name.clone()).or_default() += 1,
-            Fact::Ended { id, how } => {
+            Fact::Progressed { id, how } | Fact::Ended { id, how } => {
                 state.ended.insert(id.clone(), how.clone());
             }
             Fact::Grown { bytes } => state.ballast.resize(state.ballast.len() + bytes, 7),
@@ -325,6 +349,24 @@ impl Entity for Probe {
             Script::Fatal => Err(EffectError::fatal("never")),
             Script::Hang => std::future::pending().await,
             Script::HangFirst if done == 1 => std::future::pending().await,
+            Script::Slow { ms } => {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                Ok(format!("slow at attempt {}", context.attempt))
+            }
+            Script::Report { times } => {
+                let mut seen = 0;
+                for n in 1..=times {
+                    let gone = |_| EffectError::fatal("superseded");
+                    context.report::<Probe>(&String::new()).await.map_err(gone)?;
+                    context.report::<Probe>(&format!("{n} of {times}")).await.map_err(gone)?;
+                    let call = context.client.call::<Probe>(&context.address, &Command::Look, None, PATIENCE);
+                    let (state, _) = call.await.map_err(|error| EffectError::fatal(error.to_string()))?.reply;
+                    seen += u32::from(state.ended.get(&context.id) == Some(&format!("{n} of {times}")));
+                }
+                Ok(format!("{seen} seen"))
+            }
+            Script::SayPanic => Ok("panic".into()),
+            Script::SayTooMuch => Ok("x".repeat(200_000)),
             Script::FailFirst(_) | Script::PanicFirst(_) | Script::HangFirst => Ok(format!("done at {done}")),
         }
     }

@@ -57,7 +57,9 @@ impl Entity for Counter {
     fn decide(&self, state: &Count, input: Input<Self>, _: &Moment<'_>) -> Result<Decision<Self>, String> {
         match input {
             Input::Command(bump) => Ok(Decision::facts([bump]).reply(state.count + 1)),
-            Input::Message { .. } | Input::Timer { .. } | Input::Effect { .. } => Err("only counts".into()),
+            Input::Message { .. } | Input::Timer { .. } | Input::Progress { .. } | Input::Effect { .. } => {
+                Err("only counts".into())
+            }
         }
     }
 
@@ -134,7 +136,7 @@ impl Entity for Player {
                 let decision = Decision::facts([()]);
                 Ok(if left == 0 { decision } else { decision.send::<Self>(from, &Ball(left - 1)) })
             }
-            Input::Timer { .. } | Input::Effect { .. } => Err("only plays".into()),
+            Input::Timer { .. } | Input::Progress { .. } | Input::Effect { .. } => Err("only plays".into()),
         }
     }
 

@@ -19,8 +19,13 @@ fn a_stored_entity_never_changes_its_layout() {
         backoff_ms_max: 500,
         repeat: Repeat::Never,
     };
-    let effect =
-        PendingEffect { effect: Bytes::from_static(b"e"), policy, attempt: 2, not_before: Timestamp(70_000) };
+    let effect = PendingEffect {
+        effect: Bytes::from_static(b"e"),
+        policy,
+        attempt: 2,
+        not_before: Timestamp(70_000),
+        held: true,
+    };
     let record = Record {
         sequence: 300,
         at: Timestamp(1_700_000_000_000),
@@ -30,9 +35,21 @@ fn a_stored_entity_never_changes_its_layout() {
     };
     hold(
         &record,
-        "0195cd012ccf0000018bcfe5680081a574696d6572ce0001388081a665666665637494c4016595cd03e8030acd01f4a54e6576657202ce00011170c406017374617465",
+        "0295cd012ccf0000018bcfe5680081a574696d6572ce0001388081a665666665637495c4016595cd03e8030acd01f4a54e6576657202ce00011170c3c406017374617465",
     );
-    hold(&Record::default(), "019500008080c400");
+    hold(&Record::default(), "029500008080c400");
+}
+
+#[test]
+fn an_entity_stored_before_effects_could_be_held_is_read() {
+    const VERSION_1: &str = "0195cd012ccf0000018bcfe5680081a574696d6572ce0001388081a665666665637494c4016595cd03e8030acd01f4a54e6576657202ce00011170c406017374617465";
+    let bytes: Vec<u8> = (0..VERSION_1.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&VERSION_1[at..at + 2], 16).unwrap())
+        .collect();
+    let record: Record = codec::decode(&bytes).unwrap();
+    let effect = &record.effects["effect"];
+    assert_eq!((record.sequence, effect.attempt, effect.held), (300, 2, false));
 }
 
 #[test]

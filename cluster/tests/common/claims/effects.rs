@@ -143,3 +143,41 @@ pub async fn p7_pending_effects_are_taken_up_though_there_is_not_room_for_all_at
         .await;
     }
 }
+
+pub async fn what_an_effect_reports_is_durable_before_it_goes_on(world: World) {
+    let node = world.node("a").await;
+    let patient = EffectPolicy { deadline_ms: 600_000, ..hasty() };
+    let report = Command::Perform { id: "e".into(), script: Script::Report { times: 5 }, policy: patient };
+    tell(&node.client(), probe("one"), report).await;
+    eventually("it ends", async || ended(&world, "e").await == "5 seen").await;
+}
+
+pub async fn p7_a_result_that_cannot_be_applied_ends_as_a_failure(world: World) {
+    let node = world.node("a").await;
+    for (id, script, expected) in [
+        ("panics", Script::SayPanic, "decide panicked: told to panic"),
+        ("large", Script::SayTooMuch, "bytes large, the limit is"),
+    ] {
+        tell(&node.client(), probe("one"), perform(id, script)).await;
+        let how = ended(&world, id).await;
+        assert!(how.starts_with("failed after 1: its result could not be applied"), "{how}");
+        assert!(how.contains(expected), "{how}");
+        assert_eq!(world.deeds.of(id), 1, "it is not done again");
+    }
+    assert_eq!(world.dead_letters().await.len(), 2, "and the results are kept");
+}
+
+pub async fn p9_attempts_that_end_with_their_owner_count(world: World) {
+    let policy = EffectPolicy { deadline_ms: 600_000, attempts_max: 2, ..hasty() };
+    let node = world.node("a").await;
+    let start = Command::Perform { id: "e".into(), script: Script::Hang, policy };
+    tell(&node.client(), probe("one"), start).await;
+    eventually("it has begun", async || world.deeds.of("e") == 1).await;
+    drop(node);
+    let node = world.node("b").await;
+    eventually("it is done again", async || world.deeds.of("e") == 2).await;
+    drop(node);
+    let _node = world.node("c").await;
+    assert_eq!(ended(&world, "e").await, "failed after 2: its owner went away");
+    assert_eq!(world.deeds.of("e"), 2);
+}

@@ -9,7 +9,7 @@ use std::{
 };
 
 use cadre_cluster::{
-    host::{CallError, Client, StartError},
+    host::{CallError, Client, EffectPolicy, Repeat, StartError},
     placement::{JoinError, Takeover},
 };
 use tokio::{task::JoinHandle, time::Instant};
@@ -19,7 +19,7 @@ use crate::common::{
     bank::Customers,
     eventually,
     faulty::{Faults, faulty},
-    probe::{Probe, add, probe},
+    probe::{Command, Probe, Script, add, hasty, probe},
     world::{LEASE_TTL, ask, look, tell},
 };
 
@@ -161,4 +161,36 @@ pub async fn without_any_node_a_caller_learns_that_nothing_was_done(world: World
     let client = world.client().await;
     let called = client.call::<Probe>(&probe("one"), &add("1", 1), None, Duration::from_millis(300)).await;
     assert!(matches!(called, Err(CallError::Unavailable { .. })), "{called:?}");
+}
+
+pub async fn p7_a_planned_handover_loses_no_effect(world: World) {
+    let a = world.node("a").await;
+    world.settled(&[&a]).await;
+    let policy = EffectPolicy { deadline_ms: 600_000, attempts_max: 1, ..hasty() };
+    let once = EffectPolicy { repeat: Repeat::Never, ..policy };
+    // One is being done when the node leaves, the others are about to be, between steps and commits.
+    let start =
+        |id: &str, ms, policy| Command::Perform { id: id.into(), script: Script::Slow { ms }, policy };
+    tell(&a.client(), probe("running"), start("once", 700, once)).await;
+    tell(&a.client(), probe("running"), start("safe", 60_000, policy)).await;
+    eventually("both have begun", async || world.deeds.of("once") == 1 && world.deeds.of("safe") == 1).await;
+    let b = world.node("b").await;
+    let mut started = Vec::new();
+    let starting = async {
+        for n in 0..200 {
+            let (who, id) = (probe(&(n % 20).to_string()), format!("e{n}"));
+            tell(&b.client(), who.clone(), start(&id, 1, once)).await;
+            started.push((who, id));
+        }
+    };
+    tokio::join!(starting, a.drain());
+    for (who, id) in started {
+        eventually("it ends", async || world.stored(&who).await.ended.contains_key(&id)).await;
+        assert_eq!(world.stored(&who).await.ended[&id], "slow at attempt 1");
+        assert_eq!(world.deeds.of(&id), 1, "{id} is done once");
+    }
+    let stored = world.stored(&probe("running")).await;
+    assert_eq!(stored.ended.get("once").map(String::as_str), Some("slow at attempt 1"));
+    assert_eq!(world.deeds.of("once"), 1);
+    eventually("what may be repeated is begun anew", async || world.deeds.of("safe") == 2).await;
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use cadre_cluster::{address::Address, codec, keys};
 use futures::future::join_all;
 
 use crate::common::{
     World, eventually,
-    probe::{Command, Fact, add, probe},
-    world::{ask, look, tell},
+    probe::{Command, Fact, Message, TENANT, add, probe},
+    world::{SHARDS, ask, look, tell},
 };
 
 pub async fn p6_messages_are_applied_once_across_a_change_of_owner(world: World) {
@@ -93,4 +94,37 @@ pub async fn p7_messages_arrive_however_many_commands_wait(world: World) {
     for caller in callers {
         caller.abort();
     }
+}
+
+/// Puts a message into an inbox that no doorbell tells of.
+async fn slip_in(world: &World, to: &Address, message: &Message) {
+    let (key, offset) = keys::inbox_message(to.shard(SHARDS), to).at(0);
+    let record = codec::pack(&(probe("nobody"), codec::pack(message)));
+    let mut tx = world.sound.begin();
+    tx.set_stamped_key(key, offset, [&[1][..], &record].concat());
+    tx.commit().await.unwrap();
+}
+
+pub async fn p9_messages_that_nobody_can_take_keep_no_others_from_arriving_and_end_as_dead_letters(
+    world: World,
+) {
+    let mut config = world.config("a");
+    config.unhosted_after = Duration::from_secs(3);
+    let node = world.try_node(config).await.unwrap();
+    world.settled(&[&node]).await;
+    // More in one shard than one look takes, all of them before any probe.
+    let ghosts = (0..).map(|n| Address::new(TENANT, "ghost", &n.to_string()).unwrap());
+    let one = probe("one");
+    let ghosts: Vec<_> = ghosts.filter(|ghost| ghost.shard(SHARDS) == one.shard(SHARDS)).take(600).collect();
+    for ghost in &ghosts {
+        slip_in(&world, ghost, &Message::Ping).await;
+    }
+    slip_in(&world, &one, &Message::Ping).await;
+    eventually("it arrives", async || world.stored(&one).await.received == 1).await;
+    eventually("the others are put aside", async || world.dead_letters().await.len() == 600).await;
+    eventually("nothing is left", async || world.all(keys::inboxes(one.shard(SHARDS))).await.is_empty())
+        .await;
+    let letters = world.dead_letters().await;
+    assert_eq!(letters.len(), 600);
+    assert_eq!(letters[0].reason, "no node hosts entities of kind ghost");
 }
