@@ -128,6 +128,8 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
 
     let deadline = Instant::now() + REST;
     let mut stuck = finish(customers, deadline).await;
+    // What was sent in bad times may still arrive, seconds later.
+    env.store.settled().await;
     let leftovers = come_to_rest(&env, deadline).await;
     // Readers get a moment longer than the slowest periodic look.
     stop.send_replace(Some(Instant::now() + Duration::from_secs(3)));
