@@ -135,6 +135,11 @@ fn p11_a_cancel_answered_before_the_tree_is_closed_is_noticed() {
 }
 
 #[test]
+fn p11_a_cancelled_effect_that_ends_is_noticed() {
+    notice(Sabotage::CancelledEffectEnds, 11);
+}
+
+#[test]
 fn p11_a_join_that_fires_twice_is_noticed() {
     notice(Sabotage::JoinFiresTwice, 11);
 }

@@ -14,6 +14,7 @@ use crate::{
     codec::Stored,
     feed::{NewEvent, Term},
     host::{Decision, EffectContext, EffectError, EffectPolicy, EffectResult, Entity, Input, Moment, Repeat},
+    sabotage::{Sabotage, is_on},
 };
 
 /// The kind. Its feed is `ledger`, shared by all accounts of a tenant.
@@ -33,6 +34,7 @@ pub(super) struct AccountState {
     pub reminders_ended: u64,
     pub notices_begun: u64,
     pub notices_ended: u64,
+    pub notices_cancelled: u64,
 }
 
 impl Stored for AccountState {
@@ -47,6 +49,7 @@ pub(super) enum Command {
     Remind { op: String, in_ms: u64 },
     Forget { op: String, reminder: String },
     Notify { op: String, repeat: Repeat },
+    Silence { op: String, notice: String },
 }
 
 impl Command {
@@ -56,7 +59,8 @@ impl Command {
             | Self::Transfer { op, .. }
             | Self::Remind { op, .. }
             | Self::Forget { op, .. }
-            | Self::Notify { op, .. } => op,
+            | Self::Notify { op, .. }
+            | Self::Silence { op, .. } => op,
         }
     }
 }
@@ -76,6 +80,7 @@ pub(super) enum Fact {
     ReminderForgotten { op: String, reminder: String },
     NoticeBegun { op: String },
     NoticeEnded { op: String, how: String },
+    NoticeCancelled { op: String, notice: String },
 }
 
 impl Fact {
@@ -86,7 +91,8 @@ impl Fact {
             | Self::Sent { op, .. }
             | Self::ReminderSet { op, .. }
             | Self::ReminderForgotten { op, .. }
-            | Self::NoticeBegun { op } => (op, true),
+            | Self::NoticeBegun { op }
+            | Self::NoticeCancelled { op, .. } => (op, true),
             Self::Received { op, .. } | Self::ReminderFired { op } | Self::NoticeEnded { op, .. } => {
                 (op, false)
             }
@@ -160,6 +166,11 @@ impl Entity for Account {
                     .start_effect(op.clone(), &Notice { op, repeat }, policy)
                     .reply(state.balance)
             }
+            Input::Command(Command::Silence { op, notice }) => {
+                let decision = Decision::facts([Fact::NoticeCancelled { op, notice: notice.clone() }])
+                    .reply(state.balance);
+                if is_on(Sabotage::CancelledEffectEnds) { decision } else { decision.cancel_effect(notice) }
+            }
             Input::Message { message: Message::Transferred { op, amount }, .. } => {
                 Decision::facts([Fact::Received { op, amount }])
             }
@@ -190,6 +201,7 @@ impl Entity for Account {
             Fact::ReminderFired { .. } | Fact::ReminderForgotten { .. } => state.reminders_ended += 1,
             Fact::NoticeBegun { .. } => state.notices_begun += 1,
             Fact::NoticeEnded { .. } => state.notices_ended += 1,
+            Fact::NoticeCancelled { .. } => state.notices_cancelled += 1,
         }
     }
 

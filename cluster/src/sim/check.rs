@@ -262,14 +262,24 @@ impl Check {
         }
     }
 
-    /// P7: every effect ends, as what it was; what must not be repeated is not.
+    /// P7: every effect ends, as what it was, or is cancelled; what must not be repeated is not. P11: what is
+    /// cancelled has no end afterwards.
     fn notices(&mut self, told: &[Told], ledger: &[Recorded<bank::Fact>], deeds: &BTreeMap<String, Deed>) {
         let mut ends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut begun = Vec::new();
+        let mut cancelled = BTreeSet::new();
         for recorded in ledger {
             match &recorded.fact {
                 bank::Fact::NoticeBegun { op } => begun.push((&recorded.who, op.as_str())),
-                bank::Fact::NoticeEnded { op, how } => ends.entry(op).or_default().push(how),
+                bank::Fact::NoticeCancelled { notice, .. } => {
+                    cancelled.insert(notice.as_str());
+                }
+                bank::Fact::NoticeEnded { op, how } => {
+                    self.expect(11, !cancelled.contains(op.as_str()), || {
+                        format!("{op} was cancelled, and then ended: {how}")
+                    });
+                    ends.entry(op).or_default().push(how);
+                }
                 _ => {}
             }
         }
@@ -280,7 +290,8 @@ impl Check {
             .collect();
         for (who, op) in begun {
             let ended = ends.get(op).map_or(&[][..], |ends| &ends[..]);
-            self.expect(7, ended.len() == 1, || format!("{op} ended {ended:?}"));
+            let settled = ended.len() == 1 || ended.is_empty() && cancelled.contains(op);
+            self.expect(7, settled, || format!("{op} ended {ended:?}"));
             let deed = deeds.get(&format!("{who}#{op}")).copied().unwrap_or_default();
             let really = ended.first() != Some(&"done") || deed.done > 0;
             self.expect(7, really, || format!("{op} is called done and was never done"));

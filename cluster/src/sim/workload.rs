@@ -78,6 +78,7 @@ impl Customer {
                 0..=2 => self.plant(&op).await,
                 3 => self.burst(&op).await,
                 4 => self.remind_and_forget(&op).await,
+                5 => self.notify_and_silence(&op).await,
                 _ => {
                     let command = self.draw(&op);
                     self.tell(account(self.dice.between(1..=ACCOUNTS)), command).await;
@@ -140,6 +141,16 @@ impl Customer {
         self.tell(who.clone(), bank::Command::Remind { op: op.to_owned(), in_ms }).await;
         tokio::time::sleep(Duration::from_millis(self.dice.between(0..=in_ms))).await;
         self.tell(who, bank::Command::Forget { op: format!("{op}-forget"), reminder: op.to_owned() }).await;
+    }
+
+    /// Has a notice sent, and cancels it while it is tried, or just before or after.
+    async fn notify_and_silence(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let repeat = if self.dice.chance(0.5) { Repeat::Safe } else { Repeat::Never };
+        self.tell(who.clone(), bank::Command::Notify { op: op.to_owned(), repeat }).await;
+        tokio::time::sleep(Duration::from_millis(self.dice.between(0..=300))).await;
+        let op = op.to_owned();
+        self.tell(who, bank::Command::Silence { op: format!("{op}-silence"), notice: op }).await;
     }
 
     /// Many at once, to one account: more than may wait.
