@@ -34,13 +34,15 @@ pub enum Sabotage {
     UnknownIsFailed,
     /// P11: a parent answers a cancel before its children are closed.
     CancelAnsweredEarly,
+    /// P11: an effect that was cancelled goes on, and its result counts.
+    CancelledEffectEnds,
     /// P11: a join fires again when a late child reports.
     JoinFiresTwice,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
         Self::AnswerNotRecorded,
@@ -55,6 +57,7 @@ impl Sabotage {
         Self::AdmissionOff,
         Self::UnknownIsFailed,
         Self::CancelAnsweredEarly,
+        Self::CancelledEffectEnds,
         Self::JoinFiresTwice,
     ];
 }

@@ -14,6 +14,7 @@ use crate::{
     codec::Stored,
     feed::{NewEvent, Term},
     host::{Decision, EffectContext, EffectError, EffectPolicy, EffectResult, Entity, Input, Moment, Repeat},
+    sabotage::{Sabotage, is_on},
 };
 
 /// The kind. Its feed is `ledger`, shared by all accounts of a tenant.
@@ -33,6 +34,8 @@ pub(super) struct AccountState {
     pub reminders_ended: u64,
     pub notices_begun: u64,
     pub notices_ended: u64,
+    pub notices_cancelled: u64,
+    pub curses_sent: u64,
 }
 
 impl Stored for AccountState {
@@ -42,11 +45,58 @@ impl Stored for AccountState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Command {
-    Deposit { op: String, amount: i64 },
-    Transfer { op: String, to: Address, amount: i64 },
-    Remind { op: String, in_ms: u64 },
-    Forget { op: String, reminder: String },
-    Notify { op: String, repeat: Repeat },
+    Deposit {
+        op: String,
+        amount: i64,
+    },
+    Transfer {
+        op: String,
+        to: Address,
+        amount: i64,
+    },
+    Remind {
+        op: String,
+        in_ms: u64,
+    },
+    Forget {
+        op: String,
+        reminder: String,
+    },
+    Notify {
+        op: String,
+        repeat: Repeat,
+    },
+    Silence {
+        op: String,
+        notice: String,
+    },
+    /// Sends a message that cannot be applied.
+    Curse {
+        op: String,
+        to: Address,
+        curse: Curse,
+    },
+    /// Cannot be applied itself.
+    Explode {
+        op: String,
+    },
+}
+
+/// How a message cannot be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Curse {
+    Refused,
+    Panics,
+}
+
+/// How a dead letter names what it was.
+pub(super) fn cursed(op: &str) -> String {
+    format!("cursed <{op}>")
+}
+
+/// Panics without a word on the console: the hook that prints is not called.
+fn explode(op: &str) -> ! {
+    std::panic::resume_unwind(Box::new(cursed(op)))
 }
 
 impl Command {
@@ -56,7 +106,10 @@ impl Command {
             | Self::Transfer { op, .. }
             | Self::Remind { op, .. }
             | Self::Forget { op, .. }
-            | Self::Notify { op, .. } => op,
+            | Self::Notify { op, .. }
+            | Self::Silence { op, .. }
+            | Self::Curse { op, .. }
+            | Self::Explode { op } => op,
         }
     }
 }
@@ -64,6 +117,7 @@ impl Command {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Message {
     Transferred { op: String, amount: i64 },
+    Cursed { op: String, curse: Curse },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +130,8 @@ pub(super) enum Fact {
     ReminderForgotten { op: String, reminder: String },
     NoticeBegun { op: String },
     NoticeEnded { op: String, how: String },
+    NoticeCancelled { op: String, notice: String },
+    CurseSent { op: String },
 }
 
 impl Fact {
@@ -86,7 +142,9 @@ impl Fact {
             | Self::Sent { op, .. }
             | Self::ReminderSet { op, .. }
             | Self::ReminderForgotten { op, .. }
-            | Self::NoticeBegun { op } => (op, true),
+            | Self::NoticeBegun { op }
+            | Self::NoticeCancelled { op, .. }
+            | Self::CurseSent { op } => (op, true),
             Self::Received { op, .. } | Self::ReminderFired { op } | Self::NoticeEnded { op, .. } => {
                 (op, false)
             }
@@ -97,6 +155,7 @@ impl Fact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Refusal {
     Poor { balance: i64 },
+    Cursed(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +219,20 @@ impl Entity for Account {
                     .start_effect(op.clone(), &Notice { op, repeat }, policy)
                     .reply(state.balance)
             }
+            Input::Command(Command::Silence { op, notice }) => {
+                let decision = Decision::facts([Fact::NoticeCancelled { op, notice: notice.clone() }])
+                    .reply(state.balance);
+                if is_on(Sabotage::CancelledEffectEnds) { decision } else { decision.cancel_effect(notice) }
+            }
+            Input::Command(Command::Curse { op, to, curse }) => {
+                let message = Message::Cursed { op: op.clone(), curse };
+                Decision::facts([Fact::CurseSent { op }]).send::<Account>(to, &message).reply(state.balance)
+            }
+            Input::Command(Command::Explode { op }) => explode(&op),
+            Input::Message { message: Message::Cursed { op, curse }, .. } => match curse {
+                Curse::Refused => return Err(Refusal::Cursed(cursed(&op))),
+                Curse::Panics => explode(&op),
+            },
             Input::Message { message: Message::Transferred { op, amount }, .. } => {
                 Decision::facts([Fact::Received { op, amount }])
             }
@@ -191,6 +264,8 @@ impl Entity for Account {
             Fact::ReminderFired { .. } | Fact::ReminderForgotten { .. } => state.reminders_ended += 1,
             Fact::NoticeBegun { .. } => state.notices_begun += 1,
             Fact::NoticeEnded { .. } => state.notices_ended += 1,
+            Fact::NoticeCancelled { .. } => state.notices_cancelled += 1,
+            Fact::CurseSent { .. } => state.curses_sent += 1,
         }
     }
 

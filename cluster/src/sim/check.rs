@@ -14,7 +14,7 @@ use crate::{
     address::Address,
     clock::Timestamp,
     feed::Event,
-    host::{Entity, Repeat, read_entity},
+    host::{DeadLetter, Entity, Repeat, read_entity},
     keys,
     store::KeyValue,
 };
@@ -36,7 +36,7 @@ pub(super) struct Remains {
     pub branches: Vec<KeyValue>,
     /// Keys of inboxes, timers and pending effects.
     pub leftovers: Vec<String>,
-    pub dead_letters: usize,
+    pub dead_letters: Vec<DeadLetter>,
     pub intruders: Vec<String>,
     pub readers: Vec<Seen>,
     pub log: Log,
@@ -63,6 +63,7 @@ pub(super) fn check(remains: &Remains) -> Vec<Violation> {
     check.money(&remains.accounts, &ledger);
     check.reminders(&ledger);
     check.notices(&remains.log.told, &ledger, &remains.deeds);
+    check.curses(remains, &ledger);
     check.progress(remains);
     check.bounds(remains);
     check.trees(&remains.log.planted, &forest);
@@ -262,14 +263,24 @@ impl Check {
         }
     }
 
-    /// P7: every effect ends, as what it was; what must not be repeated is not.
+    /// P7: every effect ends, as what it was, or is cancelled; what must not be repeated is not. P11: what is
+    /// cancelled has no end afterwards.
     fn notices(&mut self, told: &[Told], ledger: &[Recorded<bank::Fact>], deeds: &BTreeMap<String, Deed>) {
         let mut ends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         let mut begun = Vec::new();
+        let mut cancelled = BTreeSet::new();
         for recorded in ledger {
             match &recorded.fact {
                 bank::Fact::NoticeBegun { op } => begun.push((&recorded.who, op.as_str())),
-                bank::Fact::NoticeEnded { op, how } => ends.entry(op).or_default().push(how),
+                bank::Fact::NoticeCancelled { notice, .. } => {
+                    cancelled.insert(notice.as_str());
+                }
+                bank::Fact::NoticeEnded { op, how } => {
+                    self.expect(11, !cancelled.contains(op.as_str()), || {
+                        format!("{op} was cancelled, and then ended: {how}")
+                    });
+                    ends.entry(op).or_default().push(how);
+                }
                 _ => {}
             }
         }
@@ -280,7 +291,8 @@ impl Check {
             .collect();
         for (who, op) in begun {
             let ended = ends.get(op).map_or(&[][..], |ends| &ends[..]);
-            self.expect(7, ended.len() == 1, || format!("{op} ended {ended:?}"));
+            let settled = ended.len() == 1 || ended.is_empty() && cancelled.contains(op);
+            self.expect(7, settled, || format!("{op} ended {ended:?}"));
             let deed = deeds.get(&format!("{who}#{op}")).copied().unwrap_or_default();
             let really = ended.first() != Some(&"done") || deed.done > 0;
             self.expect(7, really, || format!("{op} is called done and was never done"));
@@ -291,13 +303,34 @@ impl Check {
         }
     }
 
+    /// P6, P9: what cannot be applied is put aside, a message once, and nothing else is.
+    fn curses(&mut self, remains: &Remains, ledger: &[Recorded<bank::Fact>]) {
+        let mut letters: BTreeMap<(&str, String), u32> = BTreeMap::new();
+        for letter in &remains.dead_letters {
+            let what =
+                letter.reason.find("cursed <").map_or(letter.reason.as_str(), |at| &letter.reason[at..]);
+            let what = what.split_inclusive('>').next().unwrap_or_default();
+            *letters.entry((&letter.input, what.to_owned())).or_default() += 1;
+        }
+        for recorded in ledger {
+            let bank::Fact::CurseSent { op } = &recorded.fact else { continue };
+            let times = letters.remove(&("message", bank::cursed(op))).unwrap_or(0);
+            self.expect(6, times == 1, || format!("the curse {op} was put aside {times} times"));
+        }
+        for op in &remains.log.exploded {
+            // A command that is not known to be put aside is sent again: once or more.
+            let known = letters.remove(&("command", bank::cursed(op))).is_some();
+            self.expect(2, known, || format!("{op} is said to be put aside and is not"));
+        }
+        self.expect(6, letters.is_empty(), || format!("put aside: {letters:?}"));
+    }
+
     /// P7: when faults have stopped, everything ends.
     fn progress(&mut self, remains: &Remains) {
         for stuck in &remains.stuck {
             self.broken(7, format!("{stuck} did not come to an end"));
         }
         self.expect(7, remains.leftovers.is_empty(), || format!("left over: {:?}", remains.leftovers));
-        self.expect(6, remains.dead_letters == 0, || format!("{} dead letters", remains.dead_letters));
         for poisoned in &remains.log.poisoned {
             self.broken(6, format!("cannot be applied: {poisoned}"));
         }

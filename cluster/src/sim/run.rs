@@ -24,8 +24,9 @@ use super::{
 use crate::{
     address::ShardId,
     bus::simulated::SimBus,
+    codec,
     feed::{Cursor, Event, Feed},
-    host::{Client, Entity},
+    host::{Client, DeadLetter, Entity},
     keys,
     sabotage::{self, Sabotage},
     store::{KeyRange, simulated::SimStore},
@@ -128,6 +129,8 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
 
     let deadline = Instant::now() + REST;
     let mut stuck = finish(customers, deadline).await;
+    // What was sent in bad times may still arrive, seconds later.
+    env.store.settled().await;
     let leftovers = come_to_rest(&env, deadline).await;
     // Readers get a moment longer than the slowest periodic look.
     stop.send_replace(Some(Instant::now() + Duration::from_secs(3)));
@@ -150,7 +153,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         accounts: env.store.scan(&keys::states(TENANT, Account::KIND)),
         branches: env.store.scan(&keys::states(TENANT, Branch::KIND)),
         leftovers,
-        dead_letters: env.store.scan(&keys::dead_letters(TENANT)).len(),
+        dead_letters: dead_letters(&env),
         intruders: owners.intruders(),
         readers: seen,
         log,
@@ -272,6 +275,11 @@ async fn come_to_rest(env: &Env, deadline: Instant) -> Vec<String> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+fn dead_letters(env: &Env) -> Vec<DeadLetter> {
+    let stored = env.store.scan(&keys::dead_letters(TENANT));
+    stored.iter().map(|pair| codec::decode(&pair.value).expect("a dead letter is stored as one")).collect()
 }
 
 async fn whole_feed(env: &Env, feed: &str) -> Vec<Event> {

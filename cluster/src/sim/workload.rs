@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
+use futures::future::{join_all, join3};
 
 use super::{
     Dice, Trace,
-    bank::{self, Account},
+    bank::{self, Account, Curse, cursed},
     tree::{self, Branch, End, Join, Phase, Shape},
 };
 use crate::{
@@ -50,8 +50,10 @@ pub(super) struct Log {
     pub planted: Vec<Planted>,
     /// Answers that differed from an earlier one to the same key.
     pub contradictions: Vec<String>,
-    /// Commands that could not be applied.
+    /// Commands that could not be applied, though they can.
     pub poisoned: Vec<String>,
+    /// Commands that were put aside as they should.
+    pub exploded: Vec<String>,
     pub busy: u64,
 }
 
@@ -78,6 +80,8 @@ impl Customer {
                 0..=2 => self.plant(&op).await,
                 3 => self.burst(&op).await,
                 4 => self.remind_and_forget(&op).await,
+                5 => self.notify_and_silence(&op).await,
+                6 => self.curse(&op).await,
                 _ => {
                     let command = self.draw(&op);
                     self.tell(account(self.dice.between(1..=ACCOUNTS)), command).await;
@@ -140,6 +144,51 @@ impl Customer {
         self.tell(who.clone(), bank::Command::Remind { op: op.to_owned(), in_ms }).await;
         tokio::time::sleep(Duration::from_millis(self.dice.between(0..=in_ms))).await;
         self.tell(who, bank::Command::Forget { op: format!("{op}-forget"), reminder: op.to_owned() }).await;
+    }
+
+    /// Has a notice sent, and cancels it while it is tried, or just before or after.
+    async fn notify_and_silence(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let repeat = if self.dice.chance(0.5) { Repeat::Safe } else { Repeat::Never };
+        self.tell(who.clone(), bank::Command::Notify { op: op.to_owned(), repeat }).await;
+        tokio::time::sleep(Duration::from_millis(self.dice.between(0..=300))).await;
+        let op = op.to_owned();
+        self.tell(who, bank::Command::Silence { op: format!("{op}-silence"), notice: op }).await;
+    }
+
+    /// Something that cannot be applied, with neighbours that can.
+    async fn curse(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let deposit = |side| bank::Command::Deposit { op: format!("{op}-{side}"), amount: 1 };
+        let (left, right) = (deposit("left"), deposit("right"));
+        let curse = async {
+            if self.dice.chance(0.3) {
+                self.explode(&who, op).await;
+            } else {
+                let curse = if self.dice.chance(0.5) { Curse::Refused } else { Curse::Panics };
+                let to = account(self.dice.between(1..=ACCOUNTS));
+                self.tell(who.clone(), bank::Command::Curse { op: op.to_owned(), to, curse }).await;
+            }
+        };
+        let (left, (), right) = join3(self.ask(&who, &left), curse, self.ask(&who, &right)).await;
+        self.log(|log| log.told.extend([left, right]));
+    }
+
+    async fn explode(&self, who: &Address, op: &str) {
+        let command = bank::Command::Explode { op: op.to_owned() };
+        loop {
+            match self.client.call::<Account>(who, &command, Some(op), TIMEOUT).await {
+                Err(CallError::Poisoned { reason }) if reason.contains(&cursed(op)) => {
+                    self.trace.note(format_args!("{}: {op} was put aside", self.name));
+                    return self.log(|log| log.exploded.push(op.to_owned()));
+                }
+                Ok(called) => {
+                    return self.log(|log| log.contradictions.push(format!("{op} was answered {called:?}")));
+                }
+                Err(error) => self.failed(op, &error),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// Many at once, to one account: more than may wait.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
-use crate::sim::Dice;
+use crate::{sim::Dice, store::TRANSACTION_AGE_MAX};
 
 /// How the store treats those who use it. Odds are per action, between 0 and 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,10 @@ pub struct Faults {
     pub unknown_late: f64,
     /// How much later.
     pub unknown_late_by: RangeInclusive<Duration>,
+    /// How often one of these is late by [`Self::unknown_very_late_by`] instead.
+    pub unknown_very_late: f64,
+    /// See [`Self::unknown_very_late`].
+    pub unknown_very_late_by: RangeInclusive<Duration>,
     /// Nothing works.
     pub outage: Option<Outage>,
 }
@@ -61,7 +65,9 @@ impl Faults {
             unknown_lost: 0.0,
             unknown_done: 0.0,
             unknown_late: 0.0,
-            unknown_late_by: at_once,
+            unknown_late_by: at_once.clone(),
+            unknown_very_late: 0.0,
+            unknown_very_late_by: at_once,
             outage: None,
         }
     }
@@ -82,6 +88,9 @@ impl Faults {
             unknown_done: 0.02,
             unknown_late: 0.02,
             unknown_late_by: ms(1)..=ms(300),
+            unknown_very_late: 0.4,
+            // Past a lease, and up to the age at which a transaction that minds its reads is too old anyway.
+            unknown_very_late_by: ms(300)..=TRANSACTION_AGE_MAX,
             outage: None,
         }
     }
@@ -112,9 +121,14 @@ impl Faults {
             (self.conflict, Fate::Conflict),
             (self.unknown_lost, Fate::UnknownLost),
             (self.unknown_done, Fate::UnknownDone),
-            (self.unknown_late, Fate::UnknownLate { by: draw(dice, &self.unknown_late_by) }),
+            (self.unknown_late, Fate::UnknownLate { by: self.draw_lateness(dice) }),
         ];
         fates.into_iter().find(|(odds, _)| dice.chance(*odds)).map_or(Fate::Plain, |(_, fate)| fate)
+    }
+
+    fn draw_lateness(&self, dice: &Dice) -> Duration {
+        let very = dice.chance(self.unknown_very_late);
+        draw(dice, if very { &self.unknown_very_late_by } else { &self.unknown_late_by })
     }
 }
 
