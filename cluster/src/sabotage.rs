@@ -24,6 +24,8 @@ pub enum Sabotage {
     CancelledTimerFires,
     /// P6: a timer fires when it is seen, not when it is due.
     TimerFiresEarly,
+    /// P6: an input that cannot be applied is dropped without a dead letter.
+    DeadLetterForgotten,
     /// P7: nobody looks for work when a doorbell was lost.
     NoPeriodicLook,
     /// P7: effects that were pending when an owner died are forgotten.
@@ -42,7 +44,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
         Self::AnswerNotRecorded,
@@ -52,6 +54,7 @@ impl Sabotage {
         Self::InboxNotConsumed,
         Self::CancelledTimerFires,
         Self::TimerFiresEarly,
+        Self::DeadLetterForgotten,
         Self::NoPeriodicLook,
         Self::EffectsNotRedriven,
         Self::AdmissionOff,

@@ -451,7 +451,9 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         let letter = DeadLetter::new(work.label(), &work.body(), reason, self.now);
         let (address, input, reason) = (self.address, work.label(), letter.reason.clone());
         tracing::warn!(%address, input, reason, "input put aside as a dead letter");
-        self.write(Write::Stamped(vec![(keys::dead_letter(self.address), codec::encode(&letter))]));
+        if !is_on(Sabotage::DeadLetterForgotten) {
+            self.write(Write::Stamped(vec![(keys::dead_letter(self.address), codec::encode(&letter))]));
+        }
         Taken::Poisoned(reason)
     }
 
