@@ -33,7 +33,7 @@ pub struct Filter {
 /// A stretch of the feed that is no longer kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The reader's cursor.
+    /// The reader's cursor; of a read backwards, [`Cursor::START`].
     pub from: Cursor,
     /// Everything up to here may be missing.
     pub to: Cursor,
@@ -42,13 +42,13 @@ pub struct Gap {
 /// Part of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Set when the reader's cursor is older than what is kept; the events follow the gap.
+    /// Set when the read met the edge of what is kept; the events follow the gap.
     pub gap: Option<Gap>,
     /// In feed order.
     pub events: Vec<Event>,
-    /// Where to go on.
+    /// Where to go on, in the direction of the read.
     pub cursor: Cursor,
-    /// Whether there is more right now.
+    /// Whether there is more right now, in the direction of the read.
     pub more: bool,
 }
 
@@ -94,6 +94,28 @@ impl Feed {
             .collect::<Result<Vec<_>, _>>()?;
         let cursor = events.last().map_or(from, |event: &Event| event.cursor);
         Ok(Page { gap, events, cursor, more: page.more })
+    }
+
+    /// What comes before `before`, the latest of it: at most `limit` events that end just before it, in feed
+    /// order, within the same bounds as [`Self::read`]. Older ones come before the page's cursor.
+    ///
+    /// `before` itself is not among them. Once nothing older is kept, a page says whether there was more: its
+    /// gap reaches from the start of the feed to where it was trimmed.
+    pub async fn read_before(&self, before: Cursor, limit: usize) -> Result<Page, Error> {
+        let tx = self.store.begin();
+        let prefix = keys::feed(&self.tenant, &self.id);
+        let (gap, from) = self.gap(&tx, Cursor::START).await?;
+        let range = KeyRange::new(self.key_after(&prefix, from), key_at(&prefix, before));
+        let limit = limit.clamp(1, Self::PAGE_EVENTS_MAX);
+        let page = tx.snapshot_range(&RangeRead::new(range).limit(limit).reverse()).await?;
+        let events = page
+            .pairs
+            .iter()
+            .rev()
+            .map(|pair| event(&pair.key, prefix.len(), &pair.value))
+            .collect::<Result<Vec<_>, _>>()?;
+        let cursor = events.first().map_or(before, |event: &Event| event.cursor);
+        Ok(Page { gap: gap.filter(|_| !page.more), events, cursor, more: page.more })
     }
 
     /// Like [`Self::read`], but only what `filter` lets through. Costs what it returns, not what it skips.
@@ -149,9 +171,14 @@ impl Feed {
         if cursor == Cursor::START {
             return prefix.to_vec().into();
         }
-        let epoch = foundationdb_tuple::pack(&(cursor.epoch(),));
-        key_after(&keys::with_stamp(&[prefix, &epoch].concat(), cursor.stamp(), cursor.position()))
+        key_after(&key_at(prefix, cursor))
     }
+}
+
+/// The key of the event at `cursor`.
+fn key_at(prefix: &[u8], cursor: Cursor) -> Bytes {
+    let epoch = foundationdb_tuple::pack(&(cursor.epoch(),));
+    keys::with_stamp(&[prefix, &epoch].concat(), cursor.stamp(), cursor.position())
 }
 
 pub(super) fn event(key: &[u8], prefix_len: usize, value: &[u8]) -> Result<Event, Error> {

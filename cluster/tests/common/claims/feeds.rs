@@ -55,6 +55,50 @@ pub async fn a_feed_is_read_page_by_page_in_order_and_whole(world: World) {
     assert!(feed.read(cursor, 7).await.unwrap().events.is_empty());
 }
 
+pub async fn a_feed_is_read_backwards_page_by_page_in_order_and_whole(world: World) {
+    let _node = fill(&world, 10, 20).await;
+    let (feed, ledger) = (world.feed(), world.ledger().await);
+    let end = feed.snapshot_cursor(&world.store.begin()).await.unwrap();
+    let (mut cursor, mut entries) = (end, Vec::new());
+    loop {
+        let page = feed.read_before(cursor, 7).await.unwrap();
+        assert!(page.events.len() <= 7 && page.gap.is_none());
+        assert!(page.events.iter().all(|event| event.cursor < cursor), "the cursor's own event was seen");
+        let older: Vec<Entry> = page.events.iter().map(Entry::read).collect();
+        entries.splice(0..0, older);
+        cursor = page.cursor;
+        if !page.more {
+            break;
+        }
+    }
+    let cursors = |entries: &[Entry]| entries.iter().map(|entry| entry.cursor).collect::<Vec<_>>();
+    assert_eq!(cursors(&entries), cursors(&ledger));
+    for edge in [cursor, Cursor::START] {
+        let page = feed.read_before(edge, 7).await.unwrap();
+        assert!(page.events.is_empty() && !page.more && page.gap.is_none());
+        assert_eq!(page.cursor, edge);
+    }
+}
+
+pub async fn reading_backwards_says_where_kept_history_ends(world: World) {
+    let _node = fill(&world, 3, 20).await;
+    let (feed, ledger) = (world.feed(), world.ledger().await);
+    let (old, cut, young) = (ledger[5].cursor, ledger[29].cursor, ledger[40].cursor);
+    trim(&feed, cut).await.unwrap();
+    let page = feed.read_before(young, 4).await.unwrap();
+    assert!(page.gap.is_none() && page.more, "the edge is not reached yet");
+    assert_eq!(page.cursor, ledger[36].cursor);
+    let page = feed.read_before(page.cursor, 1_000).await.unwrap();
+    assert_eq!((page.events.len(), page.more), (6, false));
+    let gap = page.gap.unwrap();
+    assert_eq!((gap.from, gap.to), (Cursor::START, cut));
+    for within in [old, cut] {
+        let page = feed.read_before(within, 10).await.unwrap();
+        assert!(page.events.is_empty() && !page.more);
+        assert_eq!(page.gap.unwrap().to, cut);
+    }
+}
+
 pub async fn a_filtered_read_has_all_of_its_term_and_nothing_else(world: World) {
     let _node = fill(&world, 5, 20).await;
     let filter = Filter { index: "who".into(), term: "3".into() };
@@ -71,19 +115,20 @@ pub async fn a_filtered_read_has_all_of_its_term_and_nothing_else(world: World) 
     assert_eq!(sequences(&entries, "3"), (1..=20).collect::<Vec<_>>());
 }
 
-pub async fn p9_a_page_of_large_events_is_bounded_also_when_filtered(world: World) {
+pub async fn p9_a_page_of_large_events_is_bounded_also_filtered_and_backwards(world: World) {
     let node = world.node("a").await;
     for n in 0..20 {
         tell(&node.client(), probe("one"), add(&format!("{n}{}", "x".repeat(80_000)), 1)).await;
     }
     let (feed, filter) = (world.feed(), Filter { index: "who".into(), term: "one".into() });
-    for filtered in [false, true] {
-        let (mut cursor, mut events) = (Cursor::START, 0);
+    let end = feed.snapshot_cursor(&world.store.begin()).await.unwrap();
+    for (way, start) in [("forwards", Cursor::START), ("filtered", Cursor::START), ("backwards", end)] {
+        let (mut cursor, mut events) = (start, 0);
         loop {
-            let page = if filtered {
-                feed.read_filtered(&filter, cursor, 1_000).await.unwrap()
-            } else {
-                feed.read(cursor, 1_000).await.unwrap()
+            let page = match way {
+                "filtered" => feed.read_filtered(&filter, cursor, 1_000).await.unwrap(),
+                "backwards" => feed.read_before(cursor, 1_000).await.unwrap(),
+                _ => feed.read(cursor, 1_000).await.unwrap(),
             };
             let bytes: usize = page.events.iter().map(|event| event.body.len()).sum();
             assert!(bytes < 1_200_000, "a page of {bytes} bytes");
