@@ -44,7 +44,7 @@ pub(super) enum ShardMessage {
     TimerSet(Timestamp),
     /// It is time to look for work.
     Look,
-    Found(Found),
+    Found(Box<Found>),
     Sweep,
     /// An entity has nothing to do, having received so many inputs.
     Rested {
@@ -173,7 +173,7 @@ impl Actor for ShardActor {
                 self.look_in(&myself, shard, wait);
             }
             ShardMessage::Look => self.look(&myself, shard),
-            ShardMessage::Found(found) => self.found(&myself, shard, found).await,
+            ShardMessage::Found(found) => self.found(&myself, shard, *found).await,
             ShardMessage::Sweep => {
                 self.sweep(shard);
                 let is_expiring = shard.expiring.as_ref().is_some_and(|task| !task.0.is_finished());
@@ -361,7 +361,7 @@ impl ShardActor {
         let (shared, id, bookmark) = (self.shared.clone(), self.shard, shard.bookmark.clone());
         let myself = myself.clone();
         let looking = tokio::spawn(async move {
-            let found = look(&shared, id, bookmark).await;
+            let found = Box::new(look(&shared, id, bookmark).await);
             // A shard that is gone needs nothing.
             let _ = myself.cast(ShardMessage::Found(found));
         });
