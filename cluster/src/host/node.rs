@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use futures::{FutureExt, future::join_all};
@@ -231,6 +232,13 @@ async fn keep_ticking(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
     }
 }
 
+/// How an attempt to claim shards ended.
+enum Claims {
+    Settled,
+    /// Somebody else changed something meanwhile.
+    Contended,
+}
+
 struct NodeActor {
     shared: Arc<Shared>,
 }
@@ -281,9 +289,7 @@ impl Actor for NodeActor {
                 }
             }
             NodeMessage::Tick => {
-                if let Err(error) = self.tick(&myself, node).await {
-                    tracing::warn!(%error, "cannot compare plan and facts");
-                }
+                self.tick_until_settled(&myself, node).await;
                 self.finish_drain(&myself, node).await;
             }
             NodeMessage::Superseded => {
@@ -339,7 +345,31 @@ impl NodeActor {
     /// So many shards are handed over at a time: each waits only for the few drained with it.
     const RELEASES_AT_ONCE: usize = 16;
 
-    async fn tick(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) -> Result<(), CommitError> {
+    /// Survivors of a dead member all take from it, and so conflict over its fence: all but one have to look again.
+    /// Without waiting for the next tick, which would double the time that the shards stand still.
+    async fn tick_until_settled(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) {
+        /// As many claimants get their turn within one tick.
+        const TRIES_MAX: u32 = 4;
+        /// Longer than a commit takes; drawn, so that the same two do not meet again.
+        const PAUSE_MS: u64 = 10;
+        for _ in 0..TRIES_MAX {
+            match self.tick(myself, node).await {
+                Ok(Claims::Settled) => return,
+                Ok(Claims::Contended) => {
+                    let pause = PAUSE_MS + self.shared.seed() % PAUSE_MS;
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+                Err(error) => return tracing::warn!(%error, "cannot compare plan and facts"),
+            }
+        }
+    }
+
+    async fn tick(
+        &self,
+        myself: &ActorRef<NodeMessage>,
+        node: &mut NodeState,
+    ) -> Result<Claims, CommitError> {
+        let mut outcome = Claims::Settled;
         let shared = &self.shared;
         let view = self.patiently(async { read_view(&shared.store.begin()).await }).await?;
         let (now, ttl) = (Instant::now(), shared.config.lease_ttl);
@@ -358,8 +388,16 @@ impl NodeActor {
                         self.start_shard(myself, node, lease.shard, lease.epoch).await;
                     }
                 }
-                Err(ClaimError::Changed { shard }) => tracing::debug!(%shard, "somebody was faster"),
-                Err(ClaimError::Store(error)) => tracing::debug!(%error, "claim did not commit"),
+                Err(ClaimError::Changed { shard }) => {
+                    tracing::debug!(%shard, "somebody was faster");
+                    outcome = Claims::Contended;
+                }
+                Err(ClaimError::Store(error)) => {
+                    tracing::debug!(%error, "claim did not commit");
+                    if matches!(error, CommitError::Conflict) {
+                        outcome = Claims::Contended;
+                    }
+                }
             }
         }
         let shards: Vec<_> = releases
@@ -378,7 +416,7 @@ impl NodeActor {
         metrics::gauge!("cadre_placement_shards_owned").set(node.running.len() as f64);
         metrics::gauge!("cadre_host_entities_live").set(shared.entities_live.load(Ordering::Relaxed) as f64);
         metrics::gauge!("cadre_host_inputs_waiting").set(shared.inputs_waiting() as f64);
-        Ok(())
+        Ok(outcome)
     }
 
     /// Waits for the store no longer than a lease time. Only ever around a single operation on the store: what

@@ -1,6 +1,8 @@
 //! The transactions of placement. Each may be run again: it looks before it writes.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
+
+use futures::future::try_join_all;
 
 use super::{ClusterRecord, Epoch, LeaseRecord, MemberId, MemberRecord, View, plan::Action};
 use crate::{
@@ -211,8 +213,7 @@ async fn raise_fence(tx: &mut Transaction, of: &MemberId) -> Result<(), ReadErro
 /// Takes a shard of our own once more, with a new epoch: nothing that was begun before counts any longer.
 pub async fn reclaim(store: &Store, seen: &LeaseRecord) -> Result<LeaseRecord, ClaimError> {
     let mut tx = store.begin();
-    let bytes = tx.get(&keys::lease(seen.shard)).await?;
-    let current = bytes.map(|bytes| codec::decode::<LeaseRecord>(&bytes)).transpose().map_err(failed)?;
+    let current = read::<LeaseRecord>(&tx, &keys::lease(seen.shard)).await?;
     if current.as_ref() != Some(seen) {
         return Err(ClaimError::Changed { shard: seen.shard });
     }
@@ -263,8 +264,7 @@ pub enum BeatError {
 /// Shows that this life goes on.
 pub async fn beat(store: &Store, me: &MemberId, draining: bool) -> Result<(), BeatError> {
     let mut tx = store.begin();
-    let bytes = tx.get(&keys::member(&me.name)).await.map_err(CommitError::from)?;
-    let record = bytes.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose().map_err(failed)?;
+    let record = read::<MemberRecord>(&tx, &keys::member(&me.name)).await?;
     let Some(record) = record.filter(|record| record.incarnation == me.incarnation) else {
         return Err(BeatError::Superseded { me: me.clone() });
     };
@@ -285,8 +285,7 @@ pub async fn leave(store: &Store, me: &MemberId) -> Result<(), CommitError> {
 
 async fn try_leave(store: &Store, me: &MemberId) -> Result<(), CommitError> {
     let mut tx = store.begin();
-    let bytes = tx.get(&keys::member(&me.name)).await?;
-    let record = bytes.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose().map_err(failed)?;
+    let record = read::<MemberRecord>(&tx, &keys::member(&me.name)).await?;
     if record.is_some_and(|record| record.incarnation == me.incarnation) {
         tx.clear(keys::member(&me.name));
         tx.clear_range(keys::commit_markers(&me.name));
@@ -315,7 +314,8 @@ impl From<ReadError> for ClaimError {
     }
 }
 
-/// Takes shards, all or none. `dead` are the members, with the beat last seen, whom they are taken from.
+/// Takes shards, all or none. `view` is what the claims were planned on: an owner who has shown a sign of life
+/// since then keeps its shards.
 pub async fn claim(
     store: &Store,
     me: &MemberId,
@@ -323,31 +323,31 @@ pub async fn claim(
     view: &View,
 ) -> Result<Vec<LeaseRecord>, ClaimError> {
     let mut tx = store.begin();
-    let mut taken = Vec::new();
-    let mut losers: Vec<&MemberId> = Vec::new();
-    for action in claims {
-        let Action::Claim { shard, seen } = action else { continue };
-        let bytes = tx.get(&keys::lease(*shard)).await?;
-        let current = bytes.map(|bytes| codec::decode::<LeaseRecord>(&bytes)).transpose().map_err(failed)?;
-        if current != *seen {
-            return Err(ClaimError::Changed { shard: *shard });
+    let planned: Vec<_> = claims
+        .iter()
+        .filter_map(|action| match action {
+            Action::Claim { shard, seen } => Some((*shard, seen.as_ref())),
+            Action::Release { .. } => None,
+        })
+        .collect();
+    let leases = read_leases(&tx, planned.iter().map(|(shard, _)| *shard)).await?;
+    let mut losers: BTreeMap<&MemberId, ShardId> = BTreeMap::new();
+    let mut taken = Vec::with_capacity(planned.len());
+    for ((shard, seen), current) in planned.into_iter().zip(leases) {
+        if current.as_ref() != seen {
+            return Err(ClaimError::Changed { shard });
         }
-        if let Some(owner) = seen.as_ref().and_then(|lease| lease.owner.as_ref())
-            && !losers.contains(&owner)
-        {
-            losers.push(owner);
-            // A heartbeat between our look and now means that the owner lives.
-            let member = tx.get(&keys::member(&owner.name)).await?;
-            let member =
-                member.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose().map_err(failed)?;
-            if member.as_ref() != view.members.get(&owner.name) {
-                return Err(ClaimError::Changed { shard: *shard });
-            }
+        if let Some(owner) = seen.and_then(|lease| lease.owner.as_ref()) {
+            losers.entry(owner).or_insert(shard);
         }
-        let epoch = Epoch(seen.as_ref().map_or(0, |lease| lease.epoch.0) + 1);
-        taken.push(LeaseRecord { shard: *shard, epoch, owner: Some(me.clone()) });
+        let epoch = Epoch(seen.map_or(0, |lease| lease.epoch.0) + 1);
+        taken.push(LeaseRecord { shard, epoch, owner: Some(me.clone()) });
     }
-    for loser in losers {
+    for (loser, shard) in losers {
+        let member = read::<MemberRecord>(&tx, &keys::member(&loser.name)).await?;
+        if member.as_ref() != view.members.get(&loser.name) {
+            return Err(ClaimError::Changed { shard });
+        }
         raise_fence(&mut tx, loser).await?;
     }
     for lease in &taken {
@@ -355,6 +355,20 @@ pub async fn claim(
     }
     tx.commit().await?;
     Ok(taken)
+}
+
+/// The leases of these shards, read side by side: one after the other would take a slow store longer than a lease
+/// lasts.
+async fn read_leases(
+    tx: &Transaction,
+    shards: impl IntoIterator<Item = ShardId>,
+) -> Result<Vec<Option<LeaseRecord>>, CommitError> {
+    try_join_all(shards.into_iter().map(|shard| async move { read(tx, &keys::lease(shard)).await })).await
+}
+
+async fn read<T: Stored>(tx: &Transaction, key: &[u8]) -> Result<Option<T>, CommitError> {
+    let bytes = tx.get(key).await?;
+    bytes.map(|bytes| codec::decode(&bytes)).transpose().map_err(failed)
 }
 
 /// Gives up shards, those of them that are still ours. The caller has drained them: nothing it began for them is
@@ -365,11 +379,9 @@ pub async fn claim(
 pub async fn release(store: &Store, me: &MemberId, shards: &[ShardId]) -> Result<(), CommitError> {
     let mut tx = store.begin();
     raise_fence(&mut tx, me).await?;
-    for shard in shards {
-        let bytes = tx.get(&keys::lease(*shard)).await?;
-        let lease = bytes.map(|bytes| codec::decode::<LeaseRecord>(&bytes)).transpose().map_err(failed)?;
-        if let Some(lease) = lease.filter(|lease| lease.owner.as_ref() == Some(me)) {
-            tx.set(keys::lease(*shard), codec::encode(&LeaseRecord { owner: None, ..lease }));
+    for lease in read_leases(&tx, shards.iter().copied()).await?.into_iter().flatten() {
+        if lease.owner.as_ref() == Some(me) {
+            tx.set(keys::lease(lease.shard), codec::encode(&LeaseRecord { owner: None, ..lease }));
         }
     }
     tx.commit().await.map(drop)
