@@ -20,6 +20,20 @@ pub trait Stored: Serialize + DeserializeOwned {
     }
 }
 
+/// Makes types [`Stored`] in their first version: `stored! { Command: "bank command" }`. A type that has outgrown it
+/// implements the trait itself, with the upgrade from each older version.
+#[macro_export]
+macro_rules! stored {
+    ($($type:ty: $name:literal),+ $(,)?) => {
+        $(impl $crate::codec::Stored for $type {
+            const NAME: &'static str = $name;
+            const VERSION: u8 = 1;
+        })+
+    };
+}
+
+stored! { (): "nothing", i64: "number", u64: "count", String: "text" }
+
 /// Why stored bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
@@ -69,7 +83,7 @@ pub fn decode<T: Stored>(bytes: &[u8]) -> Result<T, DecodeError> {
     }
 }
 
-/// MessagePack without a version, for what travels between nodes of one cluster.
+/// MessagePack without a version, for what stays within one process or is part of a protocol.
 ///
 /// # Panics
 /// When the type cannot be serialized at all, which is a bug in the type.

@@ -70,8 +70,9 @@ pub(super) struct Live<E: Entity> {
     runs: u64,
     /// Inputs counted by the shard, to know that none is on its way when the entity rests.
     received: u64,
-    /// After a step was refused: one input at a time, to find out which it was.
-    cautious: bool,
+    /// The most inputs that the next step takes. Halved when a step is refused, to find out which input it was,
+    /// and doubled when one commits.
+    inputs_max: usize,
     draining: bool,
     _live: LiveCount,
 }
@@ -132,6 +133,7 @@ impl<E: Entity> Actor for EntityActor<E> {
         args: EntityArgs,
     ) -> Result<Box<Live<E>>, ActorProcessingErr> {
         let live = LiveCount(args.shared.entities_live.clone());
+        let inputs_max = args.shared.config.step_inputs_max;
         Ok(Box::new(Live {
             args,
             core: None,
@@ -143,7 +145,7 @@ impl<E: Entity> Actor for EntityActor<E> {
             running: BTreeMap::new(),
             runs: 0,
             received: 0,
-            cautious: false,
+            inputs_max,
             draining: false,
             _live: live,
         }))
@@ -280,9 +282,9 @@ impl<E: Entity> EntityActor<E> {
             // Everything is tried again on a fresh copy, the culprit put aside.
             Err(culprit) => {
                 live.core = None;
-                live.cautious = culprit.is_none();
-                if let Some((index, reason)) = culprit {
-                    live.aside(works.remove(index), reason);
+                match culprit {
+                    Some((index, reason)) => live.aside(works.remove(index), reason),
+                    None => live.take_fewer(taken.len()),
                 }
                 live.put_back(works);
                 return None;
@@ -300,7 +302,7 @@ impl<E: Entity> EntityActor<E> {
     /// After the commit: now it may show.
     async fn settle(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>, placed: Placed) {
         let Some(done) = live.in_flight.take() else { return };
-        live.cautious = false;
+        live.inputs_max = (live.inputs_max * 2).min(live.args.shared.config.step_inputs_max);
         let epoch = live.args.shared.feed_epoch;
         for (mut work, taken) in done.works {
             work.is_durable();
@@ -431,7 +433,7 @@ impl<E: Entity> Live<E> {
         if self.core.is_none() {
             self.load().await?;
         }
-        let limit = if self.cautious { 1 } else { self.args.shared.config.step_inputs_max };
+        let limit = self.inputs_max;
         // However many commands wait, a page of messages waits among them.
         let has_message = || self.waiting.iter().any(|work| matches!(work, Work::Message { .. }));
         if self.rung && (self.waiting.len() < limit || !has_message()) {
@@ -564,7 +566,7 @@ impl<E: Entity> Live<E> {
             StepError::Refused(error) => {
                 // The state in memory is ahead of the store: start over from there.
                 self.core = None;
-                self.cautious = true;
+                self.take_fewer(works.len());
                 for work in &mut works {
                     work.submitted(false);
                 }
@@ -598,6 +600,11 @@ impl<E: Entity> Live<E> {
             run.actor.kill();
         }
         self.waiting.retain(|work| !work.is_of_effect(id));
+    }
+
+    /// A step with so many inputs was too much.
+    fn take_fewer(&mut self, inputs: usize) {
+        self.inputs_max = (inputs / 2).max(1);
     }
 
     /// Marks an input as one that broke the core: the next step only puts it aside.

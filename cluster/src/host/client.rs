@@ -155,7 +155,7 @@ impl Client {
         key: Option<&str>,
         timeout: Duration,
     ) -> Result<Called<E::Reply>, CallError<E::Refusal>> {
-        let request = Request { key: key.map(str::to_owned), body: codec::pack(command) };
+        let request = Request { key: key.map(str::to_owned), body: codec::encode(command) };
         if let Err(TooLong { limit, actual }) = request.check_key() {
             return Err(CallError::KeyTooLong { limit, actual });
         }
@@ -229,10 +229,10 @@ impl Client {
         let unreadable = |error: codec::DecodeError| CallError::Unreadable { reason: error.to_string() };
         Ok(match response {
             Response::Answered { refused: false, body, cursor } => {
-                codec::unpack("reply", &body).map(|reply| Called { reply, cursor }).map_err(unreadable)
+                codec::decode(&body).map(|reply| Called { reply, cursor }).map_err(unreadable)
             }
             Response::Answered { refused: true, body, .. } => {
-                Err(codec::unpack("refusal", &body).map_or_else(unreadable, CallError::Refused))
+                Err(codec::decode(&body).map_or_else(unreadable, CallError::Refused))
             }
             Response::KeyReused => Err(CallError::KeyReused),
             Response::Busy => Err(CallError::Busy),

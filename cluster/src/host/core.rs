@@ -154,7 +154,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
     pub fn take(&mut self, work: &Work, seed: u64) -> Result<Taken, Broken> {
         match work {
             Work::Command { request, .. } => {
-                let command = match codec::unpack("command", &request.body) {
+                let command = match codec::decode(&request.body) {
                     Ok(command) => command,
                     Err(error) => return Ok(self.poison(work, error.to_string())),
                 };
@@ -169,7 +169,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                     self.plain(Mutation::Clear { key: key.clone() });
                 }
                 let decoded = codec::decode::<MessageRecord>(record)
-                    .and_then(|record| Ok((record.from, codec::unpack("message", &record.body)?)));
+                    .and_then(|record| Ok((record.from, codec::decode(&record.body)?)));
                 match decoded {
                     Ok((from, message)) => self.decide(work, Input::Message { from, message }, seed),
                     Err(error) => Ok(self.poison(work, error.to_string())),
@@ -286,7 +286,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             Ok(Err(refusal)) if is_command => {
                 return Ok(Taken::Answered(DraftAnswer {
                     refused: true,
-                    body: codec::pack(&refusal),
+                    body: codec::encode(&refusal),
                     last_event: None,
                 }));
             }
@@ -296,7 +296,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         if is_command && decision.reply.is_none() {
             return Ok(self.poison(work, "decided without an answer".into()));
         }
-        let reply = decision.reply.as_ref().map(codec::pack);
+        let reply = decision.reply.as_ref().map(codec::encode);
         if let Err(reason) = self.check(&decision, reply.as_ref().map_or(0, Bytes::len)) {
             return Ok(self.poison(work, reason));
         }

@@ -85,7 +85,7 @@ impl<E: Entity + ?Sized> Decision<E> {
     /// Puts a message into another entity's inbox.
     pub fn send<T: Entity>(mut self, to: Address, message: &T::Message) -> Self {
         debug_assert_eq!(to.kind(), T::KIND, "a message of one kind goes to an address of that kind");
-        self.messages.push(Outgoing { to, body: codec::pack(message) });
+        self.messages.push(Outgoing { to, body: codec::encode(message) });
         self
     }
 
@@ -103,7 +103,7 @@ impl<E: Entity + ?Sized> Decision<E> {
 
     /// Starts an effect once this step is durable. `id` is unique among the entity's pending effects.
     pub fn start_effect(mut self, id: impl Into<String>, effect: &E::Effect, policy: EffectPolicy) -> Self {
-        let effect = codec::pack(effect);
+        let effect = codec::encode(effect);
         self.effects.push(EffectChange::Start { id: id.into(), effect, policy });
         self
     }

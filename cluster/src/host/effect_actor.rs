@@ -40,7 +40,7 @@ impl<E: Entity> Task for EffectArgs<E> {
             let (id, attempt) = (self.context.id.clone(), self.context.attempt);
             let Reports { to, run } = self.context.reports.clone();
             let started = tokio::time::Instant::now();
-            let result = match codec::unpack::<E::Effect>("effect", &self.effect) {
+            let result = match codec::decode::<E::Effect>(&self.effect) {
                 Err(error) => Err(EffectError::fatal(error.to_string())),
                 Ok(effect) => {
                     let work = self.entity.perform(effect, self.context);

@@ -16,6 +16,9 @@ use crate::{address::Address, clock::Timestamp, codec::Stored, feed::NewEvent};
 /// [`Entity::decide`] reads and may refuse; [`Entity::apply`] cannot fail; neither awaits, looks at a clock or
 /// draws a random number. The host does the rest. An instance holds configuration only and is shared by all
 /// entities of its kind on a node.
+///
+/// What is stored or sent to another node carries a version: during a rolling upgrade, and after it, the new binary
+/// reads what the old one left in inboxes, pending effects and recorded answers.
 #[async_trait]
 pub trait Entity: Send + Sync + 'static {
     /// The kind in addresses and subjects.
@@ -23,18 +26,18 @@ pub trait Entity: Send + Sync + 'static {
     /// What it knows of itself. Kept small: history, outputs and children are records of their own.
     type State: Stored + Default + Send + Sync + 'static;
     /// What a caller asks.
-    type Command: Serialize + DeserializeOwned + Send + 'static;
-    /// What a caller is told.
-    type Reply: Serialize + DeserializeOwned + Send + 'static;
-    /// Why a caller is told no.
-    type Refusal: Serialize + DeserializeOwned + std::fmt::Debug + Send + 'static;
+    type Command: Stored + Send + 'static;
+    /// What a caller is told. Kept as long as its idempotency key.
+    type Reply: Stored + Send + 'static;
+    /// Why a caller is told no. Kept like a reply.
+    type Refusal: Stored + std::fmt::Debug + Send + 'static;
     /// What other entities tell it.
-    type Message: Serialize + DeserializeOwned + Send + 'static;
+    type Message: Stored + Send + 'static;
     /// What has happened to it.
     type Fact: Serialize + DeserializeOwned + Send + 'static;
     /// Work outside the store that it asks for.
-    type Effect: Serialize + DeserializeOwned + Send + 'static;
-    /// What that work came to.
+    type Effect: Stored + Send + 'static;
+    /// What that work came to. Never leaves the process.
     type Outcome: Serialize + DeserializeOwned + Send + 'static;
 
     /// What follows from an input. An `Err` answers a command with a refusal; for anything else it means that

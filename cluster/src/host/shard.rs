@@ -90,6 +90,8 @@ pub(super) struct Shard {
     asleep: BTreeSet<Address>,
     unhosted: Unhosted,
     burying: Option<AbortOnDrop>,
+    /// When entities were last asked whether they can leave.
+    swept: Option<Instant>,
     draining: Option<oneshot::Sender<()>>,
 }
 
@@ -148,6 +150,7 @@ impl Actor for ShardActor {
             asleep: BTreeSet::new(),
             unhosted: Unhosted::default(),
             burying: None,
+            swept: None,
             draining: None,
         })
     }
@@ -242,6 +245,9 @@ impl Actor for ShardActor {
 }
 
 impl ShardActor {
+    /// How often a shard makes room when there is none for an entity: each time it asks all that it has.
+    const CROWDED_SWEEP_EVERY: Duration = Duration::from_millis(50);
+
     async fn command(
         &self,
         myself: &ActorRef<ShardMessage>,
@@ -327,7 +333,10 @@ impl ShardActor {
         if live >= self.shared.config.entities_live_max {
             self.shared.entities_live.fetch_sub(1, Ordering::Relaxed);
             metrics::counter!("cadre_host_activations_refused_total").increment(1);
-            self.sweep(shard);
+            // One round of questions at a time: whoever can leave does so meanwhile.
+            if shard.swept.is_none_or(|swept| swept.elapsed() >= Self::CROWDED_SWEEP_EVERY) {
+                self.sweep(shard);
+            }
             return None;
         }
         let args = EntityArgs {
@@ -425,6 +434,7 @@ impl ShardActor {
     /// Asks entities that were not used for a while whether they can leave.
     fn sweep(&self, shard: &mut Shard) {
         let now = Instant::now();
+        shard.swept = Some(now);
         let crowded = self.shared.entities_live.load(Ordering::Relaxed) * 10
             >= self.shared.config.entities_live_max * 9;
         for (address, entry) in &shard.entities {

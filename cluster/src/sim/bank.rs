@@ -164,6 +164,8 @@ pub(super) struct Notice {
     repeat: Repeat,
 }
 
+crate::stored! { Command: "bank command", Refusal: "bank refusal", Message: "bank message", Notice: "notice" }
+
 #[async_trait]
 impl Entity for Account {
     const KIND: &'static str = "account";

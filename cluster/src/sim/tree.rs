@@ -90,6 +90,8 @@ pub(super) enum Fact {
     Ended(End),
 }
 
+crate::stored! { Command: "tree command", Phase: "phase", Message: "tree message" }
+
 #[async_trait]
 impl Entity for Branch {
     const KIND: &'static str = "branch";

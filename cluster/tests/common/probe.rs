@@ -221,13 +221,25 @@ pub fn hasty() -> EffectPolicy {
     }
 }
 
+/// What a probe answers: what it is, and when it answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shown(pub ProbeState, pub Timestamp);
+
+cadre_cluster::stored! {
+    Command: "probe command",
+    Shown: "probe reply",
+    Refusal: "probe refusal",
+    Message: "probe message",
+    Script: "script",
+}
+
 #[async_trait]
 impl Entity for Probe {
     const KIND: &'static str = "probe";
     type State = ProbeState;
     type Command = Command;
     /// What it is afterwards, and the time.
-    type Reply = (ProbeState, Timestamp);
+    type Reply = Shown;
     type Refusal = Refusal;
     type Message = Message;
     type Fact = Fact;
@@ -283,7 +295,7 @@ impl Entity for Probe {
             }
             Command::Answer { bytes } => {
                 let large = ProbeState { ballast: vec![0; bytes], ..ProbeState::default() };
-                return Ok(Decision::nothing().reply((large, moment.now)));
+                return Ok(Decision::nothing().reply(Shown(large, moment.now)));
             }
             Command::Shout { to, bytes } => {
                 Decision::facts([Fact::Noted]).send::<Probe>(to, &Message::Bytes(vec![0; bytes]))
@@ -306,7 +318,7 @@ impl Entity for Probe {
             Self::apply(&mut after, fact);
         }
         after.ballast.clear();
-        Ok(decision.reply((after, moment.now)))
+        Ok(decision.reply(Shown(after, moment.now)))
     }
 
     fn apply(state: &mut ProbeState, fact: &Fact) {
@@ -360,7 +372,8 @@ impl Entity for Probe {
                     context.report::<Probe>(&String::new()).await.map_err(gone)?;
                     context.report::<Probe>(&format!("{n} of {times}")).await.map_err(gone)?;
                     let call = context.client.call::<Probe>(&context.address, &Command::Look, None, PATIENCE);
-                    let (state, _) = call.await.map_err(|error| EffectError::fatal(error.to_string()))?.reply;
+                    let Shown(state, _) =
+                        call.await.map_err(|error| EffectError::fatal(error.to_string()))?.reply;
                     seen += u32::from(state.ended.get(&context.id) == Some(&format!("{n} of {times}")));
                 }
                 Ok(format!("{seen} seen"))

@@ -30,7 +30,7 @@ use futures::TryStreamExt;
 use super::{
     PATIENCE, eventually,
     faulty::{Faults, faulty},
-    probe::{Command, Deeds, Entry, LEDGER, Probe, ProbeState, Refusal, TENANT},
+    probe::{Command, Deeds, Entry, LEDGER, Probe, ProbeState, Refusal, Shown, TENANT},
 };
 
 pub const SHARDS: u16 = 8;
@@ -39,7 +39,7 @@ pub const CLUSTER: &str = "test";
 pub const LEASE_TTL: Duration = Duration::from_millis(800);
 
 /// What a call of a probe comes to.
-pub type Answer = Result<Called<(ProbeState, Timestamp)>, CallError<Refusal>>;
+pub type Answer = Result<Called<Shown>, CallError<Refusal>>;
 
 pub struct World {
     /// With faults.
@@ -245,7 +245,7 @@ pub async fn ask(client: &Client, who: Address, command: Command, key: Option<&s
 }
 
 /// Asks a probe that has no reason to refuse.
-pub async fn tell(client: &Client, who: Address, command: Command) -> Called<(ProbeState, Timestamp)> {
+pub async fn tell(client: &Client, who: Address, command: Command) -> Called<Shown> {
     ask(client, who, command, None).await.unwrap()
 }
 

@@ -42,6 +42,8 @@ pub struct Bump {
     pub note: String,
 }
 
+cadre_cluster::stored! { Bump: "bump", Serve: "serve", Ball: "ball" }
+
 #[async_trait]
 impl Entity for Counter {
     const KIND: &'static str = "counter";

@@ -7,6 +7,7 @@ use cadre_cluster::store::embedded::EmbeddedConfig;
 
 use super::{
     Bench,
+    process::resident,
     report::Row,
     steps::{Hosted, bump},
 };
@@ -78,11 +79,4 @@ async fn asleep(host: &Hosted) -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
-}
-
-/// The memory of this process, in bytes.
-fn resident() -> anyhow::Result<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = statm.split(' ').nth(1).context("statm has a second field")?.parse()?;
-    Ok(pages * 4096)
 }

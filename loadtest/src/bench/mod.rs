@@ -6,6 +6,7 @@ mod fdb;
 mod feed;
 mod memory;
 mod messages;
+mod process;
 mod raw;
 mod report;
 mod steps;

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use super::{
     Bench,
     counter::{Bump, Counter},
+    process::cpu_time,
     raw::append_and_sync,
     report::Row,
 };
@@ -40,9 +41,9 @@ async fn steps(bench: &mut Bench, entities: usize, keyed: bool) -> anyhow::Resul
     let client = host.node.client();
     // Everybody awake before it counts.
     call_for(&client, entities, keyed, bench.duration / 4, 0).await?;
-    let before = host.embedded.stats();
+    let (before, cpu_before) = (host.embedded.stats(), cpu_time()?);
     let (seconds, latencies) = call_for(&client, entities, keyed, bench.duration, 1).await?;
-    let after = host.embedded.stats();
+    let (after, cpu) = (host.embedded.stats(), cpu_time()? - cpu_before);
     host.end().await?;
     let rate = latencies.len() as f64 / seconds;
     let fsyncs = (after.syncs - before.syncs) as f64 / seconds;
@@ -50,7 +51,8 @@ async fn steps(bench: &mut Bench, entities: usize, keyed: bool) -> anyhow::Resul
     let raw = append_and_sync(bench.dir.path(), batch, STEP_BYTES, bench.duration / 2)?;
     let keyed = if keyed { ", with idempotency key" } else { "" };
     let what = format!("steps, {entities} entities{keyed}");
-    let note = format!("{fsyncs:.0} fsyncs/s, raw fsync {:.0} µs", raw.sync_us);
+    let cpu_us = cpu.as_secs_f64() * 1e6 / latencies.len() as f64;
+    let note = format!("{cpu_us:.1} µs of CPU each, {fsyncs:.0} fsyncs/s, raw fsync {:.0} µs", raw.sync_us);
     let mut row = Row::new(what, rate, "/s")
         .against(format!("raw append+fsync, batches of {batch}"), raw.records)
         .latency(&latencies)
