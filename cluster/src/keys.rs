@@ -15,6 +15,7 @@
 //! | `(SHARD, n, TIMER, due, tenant, kind, id, name)` | nothing | the entity's step |
 //! | `(SHARD, n, AWAKE, tenant, kind, id)` | nothing | the entity's step, while effects are pending |
 //! | `(SHARD, n, EXPIRY, at, tenant, kind, id, stamp)` | idempotency keys that expire then | the entity's step |
+//! | `(SHARD, n, LETTER, at, tenant, kind, id, stamp)` | nothing: the dead letter of that stamp expires then | with the letter |
 //! | `(TENANT, tenant, STATE, kind, id)` | entity record | the entity's step |
 //! | `(TENANT, tenant, IDEMPOTENCY, kind, id, key)` | recorded answer | the entity's step |
 //! | `(TENANT, tenant, FEED, feed, epoch, stamp)` | event | any step of that feed |
@@ -47,6 +48,7 @@ const INBOX: i64 = 1;
 const TIMER: i64 = 2;
 const AWAKE: i64 = 3;
 const EXPIRY: i64 = 4;
+const LETTER: i64 = 5;
 
 const STATE: i64 = 1;
 const IDEMPOTENCY: i64 = 2;
@@ -260,6 +262,25 @@ pub fn expiry_owner(key: &[u8]) -> Option<Address> {
     Address::new(&tenant, &kind, &id).ok()
 }
 
+/// When a new dead letter expires. Written together with the letter, it ends in the same stamp.
+pub fn letter_expiry(shard: ShardId, at: Timestamp, of: &Address) -> StampedKey {
+    StampedKey::after(pack(&(SHARD, i64::from(shard.0), LETTER, at.0, of.tenant(), of.kind(), of.id())))
+}
+
+/// The dead letters that have expired by `now`.
+pub fn letters_expired(shard: ShardId, now: Timestamp) -> KeyRange {
+    KeyRange::new(
+        shard_space(shard, LETTER),
+        pack(&(SHARD, i64::from(shard.0), LETTER, now.0.saturating_add(1))),
+    )
+}
+
+/// The dead letter that an entry of [`letters_expired`] is about.
+pub fn expired_letter(key: &[u8]) -> Option<Bytes> {
+    let (of, (stamp, position)) = (expiry_owner(key)?, stamp_of(key)?);
+    Some(with_stamp(&dead_letters_of(&of), &stamp, position))
+}
+
 /// The record of an entity.
 pub fn state(of: &Address) -> Bytes {
     key(&(TENANT, of.tenant(), STATE, of.kind(), of.id()))
@@ -328,7 +349,12 @@ pub fn feed_meta(tenant: &str, feed: &str) -> Bytes {
 
 /// A new dead letter.
 pub fn dead_letter(of: &Address) -> StampedKey {
-    StampedKey::after(pack(&(TENANT, of.tenant(), DEAD, of.kind(), of.id())))
+    StampedKey::after(dead_letters_of(of))
+}
+
+/// The dead letters of one entity: the common start of their keys.
+pub fn dead_letters_of(of: &Address) -> Vec<u8> {
+    pack(&(TENANT, of.tenant(), DEAD, of.kind(), of.id()))
 }
 
 /// All dead letters of a tenant.

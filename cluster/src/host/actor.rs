@@ -19,6 +19,7 @@ use super::{
     core::{Broken, Core, Draft, DraftAnswer, StepBuilder, Taken, unusable},
     effect::{EffectContext, EffectError, Repeat, Reports},
     effect_actor::{EffectActor, EffectArgs, EffectMessage},
+    gate::{Gate, Inside},
     record::AnswerRecord,
     shard::ShardMessage,
     shared::Shared,
@@ -48,8 +49,8 @@ pub(super) struct EntityArgs {
     pub epoch: Epoch,
     pub shared: Arc<Shared>,
     pub supervisor: ActorRef<ShardMessage>,
-    /// How many attempts of the shard run that must not be repeated.
-    pub once_running: Arc<AtomicUsize>,
+    /// Where the shard's attempts begin that must not be repeated.
+    pub gate: Gate,
 }
 
 /// The actor's state.
@@ -73,6 +74,8 @@ pub(super) struct Live<E: Entity> {
     /// The most inputs that the next step takes. Halved when a step is refused, to find out which input it was,
     /// and doubled when one commits.
     inputs_max: usize,
+    /// Why it waits, when the store has no room.
+    paused: Option<String>,
     draining: bool,
     _live: LiveCount,
 }
@@ -91,23 +94,7 @@ struct Run {
     attempt: u32,
     actor: ActorRef<EffectMessage>,
     /// Set when the attempt must not be repeated.
-    once: Option<Once>,
-}
-
-/// One attempt that must not be repeated, among those that its shard counts before it moves.
-struct Once(Arc<AtomicUsize>);
-
-impl Once {
-    fn begin(running: &Arc<AtomicUsize>) -> Self {
-        running.fetch_add(1, Ordering::Relaxed);
-        Self(running.clone())
-    }
-}
-
-impl Drop for Once {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    once: Option<Inside>,
 }
 
 struct LiveCount(Arc<AtomicUsize>);
@@ -146,6 +133,7 @@ impl<E: Entity> Actor for EntityActor<E> {
             runs: 0,
             received: 0,
             inputs_max,
+            paused: None,
             draining: false,
             _live: live,
         }))
@@ -165,6 +153,9 @@ impl<E: Entity> Actor for EntityActor<E> {
                 if live.is_current(&work) {
                     live.waiting.push_back(work);
                 }
+                if let Some(reason) = live.paused.clone() {
+                    live.turn_away(&reason);
+                }
             }
             EntityMessage::Bell => {
                 live.received += 1;
@@ -179,7 +170,11 @@ impl<E: Entity> Actor for EntityActor<E> {
                     myself.stop(None);
                     return Ok(());
                 }
+                if live.paused.is_some() {
+                    myself.send_after(Self::PAUSE, || EntityMessage::GoOn);
+                }
             }
+            EntityMessage::GoOn => live.paused = None,
             EntityMessage::Rest => {
                 live.rest();
                 return Ok(());
@@ -216,9 +211,14 @@ impl<E: Entity> Actor for EntityActor<E> {
 }
 
 impl<E: Entity> EntityActor<E> {
+    /// Between two tries when the store has no room: what waits is kept, and callers are told at once.
+    const PAUSE: Duration = Duration::from_millis(500);
+    /// Between two looks at a gate that is closed.
+    const GATE_PAUSE: Duration = Duration::from_millis(50);
+
     /// Builds and submits the next step, if there is anything to do and none is on its way.
     async fn advance(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>) -> Result<(), Stop> {
-        while live.in_flight.is_none() {
+        while live.in_flight.is_none() && live.paused.is_none() {
             let gathered = match live.gather().await {
                 Ok(works) => works,
                 Err(error) => return Err(live.unavailable(&error)),
@@ -365,12 +365,25 @@ impl<E: Entity> EntityActor<E> {
         if pending.attempt != attempt || pending.held || live.draining || live.running.contains_key(id) {
             return;
         }
+        let once = match pending.policy.repeat {
+            Repeat::Safe => None,
+            Repeat::Never => match live.args.gate.enter() {
+                Some(inside) => Some(inside),
+                // The shard is about to move. Should it stay after all, this is begun here.
+                None => {
+                    let id = id.to_owned();
+                    myself.send_after(Self::GATE_PAUSE, move || EntityMessage::StartEffect { id, attempt });
+                    return;
+                }
+            },
+        };
         live.runs += 1;
         let number = live.runs;
         let args = EffectArgs {
             entity: self.entity.clone(),
             effect: pending.effect.clone(),
             deadline: Duration::from_millis(pending.policy.deadline_ms),
+            trace: pending.trace.clone(),
             context: EffectContext {
                 address: live.args.address.clone(),
                 id: id.to_owned(),
@@ -379,7 +392,6 @@ impl<E: Entity> EntityActor<E> {
                 reports: Reports { to: myself.clone(), run: number },
             },
         };
-        let once = (pending.policy.repeat == Repeat::Never).then(|| Once::begin(&live.args.once_running));
         match Actor::spawn_linked(None, EffectActor, args.into(), myself.get_cell()).await {
             Ok((actor, _)) => {
                 live.running.insert(id.to_owned(), Run { number, attempt, actor, once });
@@ -563,6 +575,17 @@ impl<E: Entity> Live<E> {
                 }
                 Err(Stop)
             }
+            StepError::NoRoom(error) => {
+                self.core = None;
+                let reason = error.to_string();
+                for work in &mut works {
+                    work.submitted(false);
+                }
+                self.put_back(works);
+                self.turn_away(&reason);
+                self.paused = Some(reason);
+                Ok(())
+            }
             StepError::Refused(error) => {
                 // The state in memory is ahead of the store: start over from there.
                 self.core = None;
@@ -600,6 +623,14 @@ impl<E: Entity> Live<E> {
             run.actor.kill();
         }
         self.waiting.retain(|work| !work.is_of_effect(id));
+    }
+
+    /// Tells callers that nothing can be done for them now, and keeps everything else that waits.
+    fn turn_away(&mut self, reason: &str) {
+        self.waiting.retain_mut(|work| {
+            work.answer(Response::Unavailable { reason: reason.to_owned() });
+            !work.is_command()
+        });
     }
 
     /// A step with so many inputs was too much.

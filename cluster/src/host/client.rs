@@ -15,6 +15,7 @@ use crate::{
     bus::{Bus, Headers, RequestError, TRACEPARENT},
     codec,
     feed::Cursor,
+    trace,
 };
 
 /// A door to all entities of a cluster. Cheap to clone.
@@ -198,10 +199,11 @@ impl Client {
         if let Some(local) = &self.local
             && let Some(actor) = local.routes.get(shard)
         {
-            return Tried::Response(ask(local, &actor, address.clone(), request.clone()).await);
+            let asked = ask(local, &actor, address.clone(), request.clone(), trace::current());
+            return Tried::Response(asked.await);
         }
         let mut headers = Headers::default();
-        if let Some(context) = crate::trace::current() {
+        if let Some(context) = trace::current() {
             headers.set(TRACEPARENT, &context);
         }
         let subject = address.subject(&self.cluster, shard);

@@ -98,6 +98,27 @@ impl Committer {
         }
     }
 
+    /// Commits writes that no entity waits for.
+    pub async fn commit(
+        &self,
+        shard: ShardId,
+        epoch: Epoch,
+        writes: Vec<Write>,
+    ) -> Result<Placed, StepError> {
+        let (done, settled) = oneshot::channel();
+        self.submit(Step {
+            shard,
+            epoch,
+            bytes: writes.iter().map(Write::bytes).sum(),
+            positions: writes.iter().map(Write::positions).sum(),
+            writes,
+            inboxes: Vec::new(),
+            feed: None,
+            done: Done::Waiter(done),
+        });
+        settled.await.unwrap_or(Err(StepError::Failed))
+    }
+
     /// Waits until every step submitted before has been settled.
     pub async fn barrier(&self) {
         let (settled, wait) = oneshot::channel();
@@ -281,6 +302,15 @@ impl Groups {
                 Attempted::Failed(error @ CommitError::TooLarge { .. }) => {
                     let step = steps.pop().expect("a group that is tried has a step");
                     step.done.tell(Err(StepError::Refused(error)));
+                    break;
+                }
+                // Whoever waits should hear of it, and not only that there was no answer in time.
+                Attempted::Failed(error @ CommitError::Full { .. }) if !unsure => {
+                    tracing::warn!(%error, "steps are put off");
+                    metrics::counter!("cadre_host_steps_put_off_total").increment(steps.len() as u64);
+                    for step in steps {
+                        step.done.tell(Err(StepError::NoRoom(error.clone())));
+                    }
                     break;
                 }
                 Attempted::Failed(error @ CommitError::Failed(_)) => {

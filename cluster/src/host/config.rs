@@ -23,6 +23,8 @@ pub struct HostConfig {
     pub look_every: Duration,
     /// The most inputs that may wait on this node.
     pub inputs_waiting_max: usize,
+    /// The most bytes that inputs may hold while they wait on this node.
+    pub inputs_waiting_bytes_max: usize,
     /// The most commands that may wait for one entity.
     pub inputs_per_entity_max: u32,
     /// The most entities in memory.
@@ -51,6 +53,8 @@ pub struct HostConfig {
     pub effects_grace: Duration,
     /// How long messages may wait for a node that hosts their kind before they become dead letters.
     pub unhosted_after: Duration,
+    /// How long a dead letter is kept.
+    pub dead_letter_ttl: Duration,
     /// The first pause after an entity's actor crashed; it doubles up to [`Self::crash_backoff_max`].
     pub crash_backoff: Duration,
     /// The longest such pause.
@@ -69,6 +73,7 @@ impl HostConfig {
             heartbeat_every: Duration::from_millis(400),
             look_every: Duration::from_secs(1),
             inputs_waiting_max: 100_000,
+            inputs_waiting_bytes_max: 256 * 1024 * 1024,
             inputs_per_entity_max: 1_024,
             entities_live_max: 200_000,
             step_inputs_max: 512,
@@ -85,6 +90,7 @@ impl HostConfig {
             effects_grace: Duration::from_secs(10),
             // A rolling upgrade that brings the kind is over by then.
             unhosted_after: Duration::from_secs(3600),
+            dead_letter_ttl: Duration::from_secs(30 * 24 * 3600),
             crash_backoff: Duration::from_millis(100),
             crash_backoff_max: Duration::from_secs(30),
         }

@@ -153,12 +153,12 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
     /// Takes an input. `seed` is this input's randomness.
     pub fn take(&mut self, work: &Work, seed: u64) -> Result<Taken, Broken> {
         match work {
-            Work::Command { request, .. } => {
+            Work::Command { request, trace, .. } => {
                 let command = match codec::decode(&request.body) {
                     Ok(command) => command,
                     Err(error) => return Ok(self.poison(work, error.to_string())),
                 };
-                let taken = self.decide(work, Input::Command(command), seed)?;
+                let taken = self.decide(work, Input::Command(command), seed, trace.as_deref())?;
                 if let (Taken::Answered(answer), Some(key)) = (&taken, &request.key) {
                     self.remember(key, &request.body, answer);
                 }
@@ -169,9 +169,15 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                     self.plain(Mutation::Clear { key: key.clone() });
                 }
                 let decoded = codec::decode::<MessageRecord>(record)
-                    .and_then(|record| Ok((record.from, codec::decode(&record.body)?)));
+                    .and_then(|record| Ok((codec::decode(&record.body)?, record)));
                 match decoded {
-                    Ok((from, message)) => self.decide(work, Input::Message { from, message }, seed),
+                    Ok((message, MessageRecord { from, sent, trace, .. })) => {
+                        if sent != Timestamp::default() {
+                            let waited = sent.until(self.now);
+                            metrics::histogram!("cadre_host_message_wait_seconds").record(waited);
+                        }
+                        self.decide(work, Input::Message { from, message }, seed, trace.as_deref())
+                    }
                     Err(error) => Ok(self.poison(work, error.to_string())),
                 }
             }
@@ -183,17 +189,20 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                 self.core.record.timers.remove(name);
                 self.plain(Mutation::Clear { key: keys::timer(self.shard, *due, self.address, name) });
                 self.changed = true;
-                self.decide(work, Input::Timer { name: name.clone() }, seed)
+                self.decide(work, Input::Timer { name: name.clone() }, seed, None)
             }
             Work::Effect { id, attempt, result, .. } => self.take_effect(work, id, *attempt, result, seed),
             Work::Progress { id, attempt, body, .. } => {
-                let current =
-                    self.core.record.effects.get(id).is_some_and(|effect| effect.attempt == *attempt);
-                if !current {
+                let effect = self.core.record.effects.get(id).filter(|effect| effect.attempt == *attempt);
+                let Some(effect) = effect else {
                     return Ok(Taken::Silent); // of an effect that has ended
-                }
+                };
+                let trace = effect.trace.clone();
                 match codec::unpack("effect progress", body) {
-                    Ok(progress) => self.decide(work, Input::Progress { id: id.clone(), progress }, seed),
+                    Ok(progress) => {
+                        let input = Input::Progress { id: id.clone(), progress };
+                        self.decide(work, input, seed, trace.as_deref())
+                    }
                     Err(error) => Ok(self.poison(work, error.to_string())),
                 }
             }
@@ -233,7 +242,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             return Ok(Taken::Silent);
         }
         let lost = result.as_ref().is_err_and(lost);
-        self.core.record.effects.remove(id);
+        let trace = self.core.record.effects.remove(id).and_then(|effect| effect.trace);
         let result = match result {
             Ok(outcome) => match codec::unpack("effect outcome", outcome) {
                 Ok(outcome) => EffectResult::Done(outcome),
@@ -244,11 +253,11 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             Err(error) => EffectResult::Failed { reason: error.to_string(), attempts: attempt },
         };
         let done = matches!(result, EffectResult::Done(_));
-        match self.decide(work, Input::Effect { id: id.to_owned(), result }, seed)? {
+        match self.decide(work, Input::Effect { id: id.to_owned(), result }, seed, trace.as_deref())? {
             // The entity waits for an end: one that it cannot take as it is, it hears of as a failure.
             Taken::Poisoned(reason) if done => {
                 let result = EffectResult::Failed { reason: unusable(&reason), attempts: attempt };
-                self.decide(work, Input::Effect { id: id.to_owned(), result }, seed)
+                self.decide(work, Input::Effect { id: id.to_owned(), result }, seed, trace.as_deref())
             }
             taken => Ok(taken),
         }
@@ -276,8 +285,14 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         }
     }
 
-    fn decide(&mut self, work: &Work, input: Input<E>, seed: u64) -> Result<Taken, Broken> {
-        let moment = Moment { address: self.address, now: self.now, seed };
+    fn decide(
+        &mut self,
+        work: &Work,
+        input: Input<E>,
+        seed: u64,
+        trace: Option<&str>,
+    ) -> Result<Taken, Broken> {
+        let moment = Moment { address: self.address, now: self.now, seed, trace };
         let state = &self.core.state;
         let is_command = matches!(work, Work::Command { .. });
         let decided = catch_unwind(AssertUnwindSafe(|| self.entity.decide(state, input, &moment)));
@@ -364,7 +379,12 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         }
         for message in decision.messages {
             let shard = message.to.shard(self.config.shards);
-            let record = MessageRecord { from: self.address.clone(), body: message.body };
+            let record = MessageRecord {
+                from: self.address.clone(),
+                body: message.body,
+                sent: self.now,
+                trace: moment.trace.map(str::to_owned),
+            };
             let key = keys::inbox_message(shard, &message.to);
             self.write(Write::Stamped(vec![(key, codec::encode(&record))]));
             self.draft.inboxes.push((shard, message.to));
@@ -373,7 +393,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             self.change_timer(change);
         }
         for change in decision.effects {
-            self.change_effect(change);
+            self.change_effect(change, moment.trace);
         }
         for change in decision.records {
             let tenant = self.address.tenant();
@@ -428,11 +448,18 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         }
     }
 
-    fn change_effect(&mut self, change: EffectChange) {
+    fn change_effect(&mut self, change: EffectChange, trace: Option<&str>) {
         self.changed = true;
         match change {
             EffectChange::Start { id, effect, policy } => {
-                let pending = PendingEffect { effect, policy, attempt: 1, not_before: self.now, held: false };
+                let pending = PendingEffect {
+                    effect,
+                    policy,
+                    attempt: 1,
+                    not_before: self.now,
+                    held: false,
+                    trace: trace.map(str::to_owned),
+                };
                 self.core.record.effects.insert(id.clone(), pending);
                 self.draft.start.retain(|started| *started != id);
                 self.draft.start.push(id);
@@ -452,7 +479,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         let (address, input, reason) = (self.address, work.label(), letter.reason.clone());
         tracing::warn!(%address, input, reason, "input put aside as a dead letter");
         if !is_on(Sabotage::DeadLetterForgotten) {
-            self.write(Write::Stamped(vec![(keys::dead_letter(self.address), codec::encode(&letter))]));
+            self.write(letter.write(self.shard, self.address, self.config.dead_letter_ttl));
         }
         Taken::Poisoned(reason)
     }

@@ -176,4 +176,7 @@ pub(super) struct PendingEffect {
     /// Whether an owner that left says that this attempt may be made: it did not begin it, or it may be repeated.
     #[serde(default)]
     pub held: bool,
+    /// The trace context of what caused it.
+    #[serde(default)]
+    pub trace: Option<String>,
 }

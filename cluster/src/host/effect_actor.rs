@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tracing::Instrument;
 
 use super::{
     Entity,
     effect::{EffectContext, EffectError, Reports},
     work::{EntityMessage, Work},
 };
-use crate::codec;
+use crate::{codec, trace};
 
 /// See the module.
 pub(super) struct EffectActor;
@@ -20,6 +21,8 @@ pub(super) struct EffectArgs<E> {
     pub entity: Arc<E>,
     pub effect: Bytes,
     pub deadline: Duration,
+    /// The trace context of what caused it.
+    pub trace: Option<String>,
     pub context: EffectContext,
 }
 
@@ -43,7 +46,10 @@ impl<E: Entity> Task for EffectArgs<E> {
             let result = match codec::decode::<E::Effect>(&self.effect) {
                 Err(error) => Err(EffectError::fatal(error.to_string())),
                 Ok(effect) => {
-                    let work = self.entity.perform(effect, self.context);
+                    let address = self.context.address.clone();
+                    let span = tracing::info_span!("effect", %address, id, attempt, traceparent = self.trace);
+                    let work = self.entity.perform(effect, self.context).instrument(span);
+                    let work = trace::within(self.trace, work);
                     match tokio::time::timeout(self.deadline, work).await {
                         Ok(result) => result.map(|outcome| codec::pack(&outcome)),
                         Err(_) => {

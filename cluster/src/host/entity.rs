@@ -83,6 +83,9 @@ pub struct Moment<'a> {
     pub now: Timestamp,
     /// Randomness for this input, to make ids of.
     pub seed: u64,
+    /// The W3C trace context of what caused this input, as a `traceparent` header. Messages and effects that follow
+    /// carry it on.
+    pub trace: Option<&'a str>,
 }
 
 /// Something that an entity has to react to.

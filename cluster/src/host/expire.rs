@@ -1,64 +1,69 @@
-//! Forgetting idempotency keys whose time is over.
+//! Forgetting what is kept for a time only: idempotency keys and dead letters.
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use bytes::Bytes;
 
-use super::{
-    committer::{Done, Step},
-    record::ExpiryRecord,
-    shared::Shared,
-    write::Write,
-};
+use super::{record::ExpiryRecord, shared::Shared, write::Write};
 use crate::{
     address::ShardId,
     codec, keys,
     placement::Epoch,
-    store::{Mutation, RangeRead},
+    store::{KeyRange, KeyValue, Mutation, RangeRead},
 };
 
 /// Removes what has expired in a shard, a bounded batch per step.
 pub(super) async fn expire(shared: Arc<Shared>, shard: ShardId, epoch: Epoch) {
-    while expire_some(&shared, shard, epoch).await {}
+    let batch = Batch { shared: &shared, shard, epoch };
+    while batch.remove(keys::expired(shard, shared.now()), idempotency_keys).await {}
+    while batch.remove(keys::letters_expired(shard, shared.now()), dead_letter).await {}
 }
 
-/// Whether there may be more.
-async fn expire_some(shared: &Shared, shard: ShardId, epoch: Epoch) -> bool {
-    const LISTS_PER_STEP: usize = 256;
-    let tx = shared.store.begin();
-    let read = RangeRead::new(keys::expired(shard, shared.now())).limit(LISTS_PER_STEP);
-    let Ok(page) = tx.snapshot_range(&read).await else { return false };
-    let (mut writes, mut bytes, mut more) = (Vec::new(), 0, page.more);
-    for pair in page.pairs {
-        if bytes > shared.config.step_bytes_soft_max {
-            more = true;
-            break;
-        }
-        let before = writes.len();
-        let record = codec::decode::<ExpiryRecord>(&pair.value);
-        if let (Some(address), Ok(record)) = (keys::expiry_owner(&pair.key), record) {
-            for key in &record.keys {
-                writes.push(Write::Plain(Mutation::Clear { key: keys::idempotency(&address, key) }));
+/// The answers that an entry says are over.
+fn idempotency_keys(entry: &KeyValue) -> Vec<Bytes> {
+    let (Some(address), Ok(record)) =
+        (keys::expiry_owner(&entry.key), codec::decode::<ExpiryRecord>(&entry.value))
+    else {
+        return Vec::new();
+    };
+    record.keys.iter().map(|key| keys::idempotency(&address, key)).collect()
+}
+
+/// The letter that an entry says is over.
+fn dead_letter(entry: &KeyValue) -> Vec<Bytes> {
+    keys::expired_letter(&entry.key).into_iter().collect()
+}
+
+struct Batch<'a> {
+    shared: &'a Shared,
+    shard: ShardId,
+    epoch: Epoch,
+}
+
+impl Batch<'_> {
+    /// Removes some of the entries in `range` with all that they name. Whether there may be more.
+    async fn remove(&self, range: KeyRange, named: impl Fn(&KeyValue) -> Vec<Bytes>) -> bool {
+        const ENTRIES_PER_STEP: usize = 256;
+        let tx = self.shared.store.begin();
+        let read = RangeRead::new(range).limit(ENTRIES_PER_STEP);
+        let Ok(page) = tx.snapshot_range(&read).await else { return false };
+        let (mut writes, mut bytes, mut more) = (Vec::new(), 0, page.more);
+        for entry in page.pairs {
+            if bytes > self.shared.config.step_bytes_soft_max {
+                more = true;
+                break;
+            }
+            let cleared = named(&entry).into_iter().chain([entry.key]);
+            for write in cleared.map(|key| Write::Plain(Mutation::Clear { key })) {
+                bytes += write.bytes();
+                writes.push(write);
             }
         }
-        writes.push(Write::Plain(Mutation::Clear { key: pair.key }));
-        bytes += writes[before..].iter().map(Write::bytes).sum::<usize>();
+        if writes.is_empty() {
+            return false;
+        }
+        metrics::counter!("cadre_host_keys_expired_total").increment(writes.len() as u64);
+        // What did not commit is found again by the next call.
+        self.shared.committer.commit(self.shard, self.epoch, writes).await.is_ok() && more
     }
-    if writes.is_empty() {
-        return false;
-    }
-    metrics::counter!("cadre_host_idempotency_keys_expired_total").increment(writes.len() as u64);
-    let (done, settled) = oneshot::channel();
-    shared.committer.submit(Step {
-        shard,
-        epoch,
-        bytes,
-        positions: 0,
-        writes,
-        inboxes: Vec::new(),
-        feed: None,
-        done: Done::Waiter(done),
-    });
-    // What did not commit is found again by the next call.
-    matches!(settled.await, Ok(Ok(_))) && more
 }

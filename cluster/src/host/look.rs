@@ -8,6 +8,7 @@ use ractor::ActorRef;
 use tokio::sync::oneshot;
 
 use super::{
+    record::MessageRecord,
     shard::{ShardMessage, ask},
     shared::Shared,
     wire::{Bell, Request, Response},
@@ -19,6 +20,7 @@ use crate::{
     codec, keys,
     sabotage::{Sabotage, is_on},
     store::{KeyRange, RangeRead, ReadError, Transaction, key_after},
+    trace,
 };
 
 /// Where the next look goes on. One that starts at the first key every time would never get past work that
@@ -50,8 +52,8 @@ impl Bookmark {
 /// What a look found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
-    /// Entities with something in their inbox.
-    pub inboxes: Vec<Address>,
+    /// Entities with something in their inbox, and since when its first message waits.
+    pub inboxes: Vec<(Address, Timestamp)>,
     /// Entities with pending effects.
     pub awake: Vec<Address>,
     /// Timers that are due.
@@ -60,6 +62,8 @@ pub(super) struct Found {
     pub next_timer: Option<Timestamp>,
     /// Whether there was more than one look takes, or the store did not answer.
     pub more: bool,
+    /// Whether the store did not answer.
+    pub failed: bool,
     /// Where this look began.
     pub from: Bookmark,
     /// Where the next look goes on.
@@ -73,7 +77,7 @@ pub(super) async fn look(shared: &Shared, shard: ShardId, bookmark: Bookmark) ->
     let mut found = Found { from: bookmark.clone(), bookmark, ..Found::default() };
     if let Err(error) = try_look(shared, shard, &mut found).await {
         tracing::debug!(%shard, %error, "cannot look for work now");
-        found.more = true;
+        (found.more, found.failed) = (true, true);
     }
     found
 }
@@ -81,8 +85,9 @@ pub(super) async fn look(shared: &Shared, shard: ShardId, bookmark: Bookmark) ->
 async fn try_look(shared: &Shared, shard: ShardId, found: &mut Found) -> Result<(), ReadError> {
     let tx = shared.store.begin();
     find_awake(&tx, shard, found).await?;
-    find_inboxes(&tx, shard, found).await?;
-    find_timers(&tx, shard, shared.now(), found).await?;
+    let now = shared.now();
+    find_inboxes(&tx, shard, now, found).await?;
+    find_timers(&tx, shard, now, found).await?;
     let all = found.inboxes.len() + found.awake.len() + found.timers.len();
     metrics::histogram!("cadre_host_look_found").record(all as f64);
     Ok(())
@@ -107,7 +112,12 @@ async fn find_awake(tx: &Transaction, shard: ShardId, found: &mut Found) -> Resu
 }
 
 /// Whose inbox holds something. An inbox that fills a page is jumped over: one of its messages says enough.
-async fn find_inboxes(tx: &Transaction, shard: ShardId, found: &mut Found) -> Result<(), ReadError> {
+async fn find_inboxes(
+    tx: &Transaction,
+    shard: ShardId,
+    now: Timestamp,
+    found: &mut Found,
+) -> Result<(), ReadError> {
     /// Most inboxes hold a message or two: few reads for many of them, and little read for nothing of a long one.
     const MESSAGES_AT_ONCE: usize = 64;
     let mut inboxes = keys::inboxes(shard);
@@ -120,8 +130,10 @@ async fn find_inboxes(tx: &Transaction, shard: ShardId, found: &mut Found) -> Re
         let Some(last) = page.pairs.last() else { return Ok(()) };
         for pair in &page.pairs {
             let Some(address) = keys::inbox_owner(&pair.key) else { continue };
-            if found.inboxes.last() != Some(&address) {
-                found.inboxes.push(address);
+            if found.inboxes.last().is_none_or(|(last, _)| *last != address) {
+                // One that cannot be read is put aside by its entity, which says why.
+                let first = codec::decode::<MessageRecord>(&pair.value);
+                found.inboxes.push((address, first.map_or(now, |message| message.sent)));
             }
         }
         if !page.more {
@@ -220,7 +232,7 @@ fn receive(shared: &Arc<Shared>, actor: &ActorRef<ShardMessage>, delivery: Deliv
     };
     let Some(reply) = delivery.reply else { return };
     let response = match codec::unpack::<Request>("request", &delivery.payload) {
-        Ok(request) => ask(shared, actor, address, request).left_future(),
+        Ok(request) => ask(shared, actor, address, request, trace::of(&delivery.headers)).left_future(),
         Err(error) => ready(Response::Poisoned { reason: error.to_string() }).right_future(),
     };
     let shared = shared.clone();

@@ -3,10 +3,7 @@
 use std::{
     collections::BTreeMap,
     panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -20,8 +17,10 @@ use super::{
     committer::{GroupLimits, committer},
     config::HostConfig,
     fence::Fence,
+    gate::Gate,
     shard::{AbortOnDrop, ShardActor, ShardMessage},
     shared::{Routes, Shared},
+    status::{NodeStatus, Progress},
     wire::placement_subject,
 };
 use crate::{
@@ -54,21 +53,6 @@ pub struct Node {
     shared: Arc<Shared>,
     actor: ActorRef<NodeMessage>,
     _tasks: Vec<AbortOnDrop>,
-}
-
-/// What a node is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeStatus {
-    /// Who it is.
-    pub member: MemberId,
-    /// The shards it serves.
-    pub shards: BTreeMap<ShardId, Epoch>,
-    /// Entities in memory.
-    pub entities_live: usize,
-    /// Inputs that wait.
-    pub inputs_waiting: usize,
-    /// Whether another life has taken its name: it serves nothing any more.
-    pub superseded: bool,
 }
 
 #[derive(Debug)]
@@ -256,7 +240,8 @@ struct NodeState {
 struct Running {
     epoch: Epoch,
     actor: ActorRef<ShardMessage>,
-    once_running: Arc<AtomicUsize>,
+    gate: Gate,
+    progress: Arc<Progress>,
 }
 
 impl Actor for NodeActor {
@@ -311,9 +296,14 @@ impl Actor for NodeActor {
             NodeMessage::Status(answer) => {
                 let _ = answer.send(NodeStatus {
                     member: self.shared.fence.me.clone(),
-                    shards: node.running.iter().map(|(shard, running)| (*shard, running.epoch)).collect(),
+                    shards: node
+                        .running
+                        .iter()
+                        .map(|(shard, running)| (*shard, running.progress.status(running.epoch)))
+                        .collect(),
                     entities_live: self.shared.entities_live.load(Ordering::Relaxed),
                     inputs_waiting: self.shared.inputs_waiting(),
+                    draining: node.draining.is_some(),
                     superseded: node.superseded,
                 });
             }
@@ -413,9 +403,18 @@ impl NodeActor {
             // The rest follows at once.
             let _ = myself.cast(NodeMessage::Tick);
         }
+        let shards = node.running.values().map(|running| running.progress.status(running.epoch));
+        let (mut inboxes, mut oldest) = (0, Duration::ZERO);
+        for shard in shards {
+            inboxes += shard.inboxes;
+            oldest = oldest.max(shard.oldest.map_or(Duration::ZERO, |waiting| waiting.waited));
+        }
+        metrics::gauge!("cadre_host_inboxes_waiting").set(inboxes as f64);
+        metrics::gauge!("cadre_host_oldest_input_seconds").set(oldest.as_secs_f64());
         metrics::gauge!("cadre_placement_shards_owned").set(node.running.len() as f64);
         metrics::gauge!("cadre_host_entities_live").set(shared.entities_live.load(Ordering::Relaxed) as f64);
         metrics::gauge!("cadre_host_inputs_waiting").set(shared.inputs_waiting() as f64);
+        metrics::gauge!("cadre_host_inputs_waiting_bytes").set(shared.inputs_waiting_bytes() as f64);
         Ok(outcome)
     }
 
@@ -468,13 +467,18 @@ impl NodeActor {
         epoch: Epoch,
     ) {
         self.shared.fence.add(shard, epoch);
-        let once_running = Arc::<AtomicUsize>::default();
-        let actor =
-            ShardActor { shard, epoch, shared: self.shared.clone(), once_running: once_running.clone() };
+        let (gate, progress) = (Gate::default(), Arc::new(Progress::new()));
+        let actor = ShardActor {
+            shard,
+            epoch,
+            shared: self.shared.clone(),
+            gate: gate.clone(),
+            progress: progress.clone(),
+        };
         match Actor::spawn_linked(None, actor, (), myself.get_cell()).await {
             Ok((actor, _)) => {
                 self.shared.routes.set(shard, Some(actor.clone()));
-                node.running.insert(shard, Running { epoch, actor, once_running });
+                node.running.insert(shard, Running { epoch, actor, gate, progress });
             }
             Err(error) => {
                 tracing::error!(%shard, %error, "shard supervisor did not start");
@@ -494,14 +498,25 @@ impl NodeActor {
     }
 
     /// Of the shards that should move, those that may: nothing runs there that would be lost, or it has run for
-    /// long enough. The others go on serving.
+    /// long enough. The others go on serving; nothing that must not be repeated begins there once a moment without
+    /// any was seen, or half of the time is over.
     fn may_move(&self, node: &mut NodeState, shards: Vec<ShardId>) -> Vec<ShardId> {
-        node.leaving.retain(|shard, _| shards.contains(shard));
         let (running, leaving) = (&node.running, &mut node.leaving);
+        leaving.retain(|shard, _| {
+            let leaves = shards.contains(shard);
+            if !leaves && let Some(stays) = running.get(shard) {
+                stays.gate.open();
+            }
+            leaves
+        });
+        let grace = self.shared.config.effects_grace;
         let may = |shard: &ShardId| {
-            let since = leaving.entry(*shard).or_insert_with(Instant::now);
-            let once = running.get(shard).map_or(0, |running| running.once_running.load(Ordering::Relaxed));
-            once == 0 || since.elapsed() >= self.shared.config.effects_grace
+            let waited = leaving.entry(*shard).or_insert_with(Instant::now).elapsed();
+            let Some(Running { gate, .. }) = running.get(shard) else { return true };
+            if gate.is_empty() || waited >= grace / 2 {
+                gate.close();
+            }
+            gate.is_empty() || waited >= grace
         };
         shards.into_iter().filter(may).collect()
     }
@@ -518,7 +533,8 @@ impl NodeActor {
             let (done, drained) = oneshot::channel();
             actor.cast(ShardMessage::Drain(done)).ok()?;
             Some(async move {
-                let patience = self.shared.config.lease_ttl / 4;
+                // What it waits for is on its way to the store, and so would be waited for in any case.
+                let patience = self.shared.config.lease_ttl;
                 if tokio::time::timeout(patience, drained).await.is_err() {
                     actor.kill();
                 }

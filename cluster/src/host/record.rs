@@ -3,16 +3,18 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::effect::PendingEffect;
+use super::{effect::PendingEffect, write::Write};
 use crate::{
+    address::{Address, ShardId},
     clock::Timestamp,
     codec::{self, DecodeError, Stored},
     feed::Cursor,
+    keys,
     store::Stamp,
 };
 
@@ -33,12 +35,12 @@ pub(super) struct Record {
 
 impl Stored for Record {
     const NAME: &'static str = "entity record";
-    /// 1: effects without `held`.
-    const VERSION: u8 = 2;
+    /// 1: effects without `held`. 2: effects without `trace`.
+    const VERSION: u8 = 3;
 
     fn upgrade(version: u8, body: &[u8]) -> Result<Self, DecodeError> {
         match version {
-            1 => codec::unpack(Self::NAME, body),
+            1 | 2 => codec::unpack(Self::NAME, body),
             _ => Err(DecodeError::Version { name: Self::NAME, found: version, known: Self::VERSION }),
         }
     }
@@ -112,13 +114,27 @@ impl Stored for ExpiryRecord {
 /// A message in an inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct MessageRecord {
-    pub from: crate::address::Address,
+    pub from: Address,
     pub body: Bytes,
+    /// When it was sent, by the sender's clock.
+    #[serde(default)]
+    pub sent: Timestamp,
+    /// The trace context of what caused it.
+    #[serde(default)]
+    pub trace: Option<String>,
 }
 
 impl Stored for MessageRecord {
     const NAME: &'static str = "inbox message";
-    const VERSION: u8 = 1;
+    /// 1: without `sent` and `trace`.
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self, DecodeError> {
+        match version {
+            1 => codec::unpack(Self::NAME, body),
+            _ => Err(DecodeError::Version { name: Self::NAME, found: version, known: Self::VERSION }),
+        }
+    }
 }
 
 /// An input that could not be applied, kept for people to look at.
@@ -144,6 +160,16 @@ impl DeadLetter {
         let end = (0..=Self::REASON_BYTES_MAX).rev().find(|end| reason.is_char_boundary(*end));
         reason.truncate(end.unwrap_or(0));
         Self { input: input.to_owned(), body: body.slice(..body.len().min(Self::BODY_BYTES_MAX)), reason, at }
+    }
+}
+
+impl DeadLetter {
+    /// Puts it where it is found, until it expires.
+    pub(super) fn write(&self, shard: ShardId, of: &Address, ttl: Duration) -> Write {
+        Write::Stamped(vec![
+            (keys::dead_letter(of), codec::encode(self)),
+            (keys::letter_expiry(shard, self.at.after(ttl), of), Bytes::new()),
+        ])
     }
 }
 

@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -17,8 +14,10 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 use super::{
     actor::EntityArgs,
     expire::expire,
+    gate::Gate,
     look::{Bookmark, Found, listen, look},
     shared::Shared,
+    status::Progress,
     unhosted::{Unhosted, bury},
     wire::{Request, Response, TooLong},
     work::{EntityMessage, ReplyPort, Work},
@@ -37,6 +36,7 @@ pub(super) enum ShardMessage {
         address: Address,
         request: Request,
         reply: ReplyPort,
+        trace: Option<String>,
     },
     /// These inboxes may hold something; none named: any may.
     Bells(Vec<Address>),
@@ -64,8 +64,10 @@ pub(super) struct ShardActor {
     pub shard: ShardId,
     pub epoch: Epoch,
     pub shared: Arc<Shared>,
-    /// How many attempts run that must not be repeated.
-    pub once_running: Arc<AtomicUsize>,
+    /// Where attempts begin that must not be repeated.
+    pub gate: Gate,
+    /// How it gets on, for whoever asks the node.
+    pub progress: Arc<Progress>,
 }
 
 /// The actor's state.
@@ -162,8 +164,14 @@ impl Actor for ShardActor {
         shard: &mut Shard,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            ShardMessage::Command { address, request, reply } => {
-                self.command(&myself, shard, address, request, reply).await;
+            ShardMessage::Command { address, request, mut reply, trace } => {
+                match self.admit(&myself, shard, &address, &request, &mut reply).await {
+                    Err(response) => reply.answer(response),
+                    // An actor that died meanwhile drops the reply, and the caller asks again.
+                    Ok(entity) => {
+                        let _ = entity.cast(EntityMessage::Work(Work::Command { request, reply, trace }));
+                    }
+                }
             }
             ShardMessage::Bells(inboxes) if inboxes.is_empty() => self.look(&myself, shard),
             ShardMessage::Bells(inboxes) => {
@@ -248,42 +256,39 @@ impl ShardActor {
     /// How often a shard makes room when there is none for an entity: each time it asks all that it has.
     const CROWDED_SWEEP_EVERY: Duration = Duration::from_millis(50);
 
-    async fn command(
+    /// The entity that a command is for, with a place among what waits for it; or why it cannot have it.
+    async fn admit<'a>(
         &self,
         myself: &ActorRef<ShardMessage>,
-        shard: &mut Shard,
-        address: Address,
-        request: Request,
-        mut reply: ReplyPort,
-    ) {
+        shard: &'a mut Shard,
+        address: &Address,
+        request: &Request,
+        reply: &mut ReplyPort,
+    ) -> Result<&'a ActorRef<EntityMessage>, Response> {
         if shard.draining.is_some() {
-            return reply.answer(Response::Moving);
+            return Err(Response::Moving);
         }
         let shards = self.shared.config.shards;
         if address.shard(shards) != self.shard {
-            return reply.answer(Response::Misrouted { shards });
+            return Err(Response::Misrouted { shards });
         }
         if self.shared.kinds.get(address.kind()).is_none() {
-            return reply.answer(Response::UnknownKind);
+            return Err(Response::UnknownKind);
         }
         if let Err(TooLong { limit, actual }) = request.check_key() {
             let reason = format!("idempotency key of {actual} bytes is over the limit of {limit}");
-            return reply.answer(Response::Poisoned { reason });
+            return Err(Response::Poisoned { reason });
         }
         let limit = self.shared.config.inputs_per_entity_max;
-        let Some(entry) = self.entry(myself, shard, &address).await else {
-            return reply.answer(Response::Busy);
-        };
+        let entry = self.entry(myself, shard, address).await.ok_or(Response::Busy)?;
         let waiting = entry.waiting.fetch_add(1, Ordering::Relaxed);
         reply.also(entry.waiting.clone());
         if waiting >= limit && !is_on(Sabotage::AdmissionOff) {
-            return reply.answer(Response::Busy);
+            return Err(Response::Busy);
         }
         entry.sent += 1;
         entry.touched = Instant::now();
-        let work = Work::Command { request, reply };
-        // An actor that died meanwhile drops the reply, and the caller asks again.
-        let _ = entry.actor.cast(EntityMessage::Work(work));
+        Ok(&entry.actor)
     }
 
     /// Whether it was delivered.
@@ -345,7 +350,7 @@ impl ShardActor {
             epoch: self.epoch,
             shared: self.shared.clone(),
             supervisor: myself.clone(),
-            once_running: self.once_running.clone(),
+            gate: self.gate.clone(),
         };
         metrics::counter!("cadre_host_activations_total").increment(1);
         match kind.spawn(args, myself.get_cell()).await {
@@ -389,16 +394,32 @@ impl ShardActor {
                 shard.wake_later(address);
             }
         }
-        for address in &found.inboxes {
+        let mut oldest: Option<(Address, Timestamp)> = None;
+        let mut waits = |address: &Address, since: Timestamp| {
+            if oldest.as_ref().is_none_or(|(_, first)| since < *first) {
+                oldest = Some((address.clone(), since));
+            }
+        };
+        for (address, since) in &found.inboxes {
             if self.shared.kinds.get(address.kind()).is_none() {
                 shard.unhosted.seen(address);
-            } else {
-                self.deliver(myself, shard, address, EntityMessage::Bell).await;
+                continue;
             }
+            // What crashes over and over is reported as that, and says nothing of the shard.
+            if !shard.crashes.contains_key(address) {
+                waits(address, *since);
+            }
+            self.deliver(myself, shard, address, EntityMessage::Bell).await;
         }
         for (due, address, name) in found.timers {
+            if self.shared.kinds.get(address.kind()).is_some() && !shard.crashes.contains_key(&address) {
+                waits(&address, due);
+            }
             let timer = EntityMessage::Work(Work::Timer { name, due });
             self.deliver(myself, shard, &address, timer).await;
+        }
+        if !found.failed {
+            self.progress.looked(!found.more, found.inboxes.len(), oldest, self.shared.now());
         }
         if is_on(Sabotage::NoPeriodicLook) && !found.more {
             if let Some(due) = found.next_timer {
@@ -518,14 +539,15 @@ pub(super) fn ask(
     shard: &ActorRef<ShardMessage>,
     address: Address,
     request: Request,
+    trace: Option<String>,
 ) -> impl Future<Output = Response> + Send + use<> {
     let (reply, answer) = oneshot::channel();
-    match shared.admit() {
+    match shared.admit(request.bytes()) {
         None => drop(reply.send(Response::Busy)),
         Some(admission) => {
             let reply = ReplyPort::new(reply, admission);
             // What cannot be handed over is dropped, and its port says so.
-            let _ = shard.cast(ShardMessage::Command { address, request, reply });
+            let _ = shard.cast(ShardMessage::Command { address, request, reply, trace });
         }
     }
     answer.map(|answer| answer.expect("a reply port answers at the latest when it is dropped"))

@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub entities_live: Arc<AtomicUsize>,
     pub routes: Arc<Routes>,
     pub draining: AtomicBool,
-    admitted: Arc<AtomicUsize>,
+    admitted: Arc<Admitted>,
     /// When the last heartbeat that was accepted had been begun.
     beaten: Mutex<Instant>,
     entropy: Mutex<SmallRng>,
@@ -90,23 +90,36 @@ impl Shared {
         beaten.elapsed() < self.config.lease_ttl
     }
 
-    /// A place among the inputs that may wait on this node; `None` when it is full.
-    pub fn admit(&self) -> Option<Admission> {
-        let limit = self.config.inputs_waiting_max;
-        let before = self.admitted.fetch_add(1, Ordering::Relaxed);
-        let admission = Admission { node: self.admitted.clone(), entity: None };
-        (before < limit || is_on(Sabotage::AdmissionOff)).then_some(admission)
+    /// A place among the inputs that may wait on this node, for one of `bytes`; `None` when it is full.
+    pub fn admit(&self, bytes: usize) -> Option<Admission> {
+        let inputs = self.admitted.inputs.fetch_add(1, Ordering::Relaxed);
+        let held = self.admitted.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let admission = Admission { node: self.admitted.clone(), bytes, entity: None };
+        let fits = inputs < self.config.inputs_waiting_max && held < self.config.inputs_waiting_bytes_max;
+        (fits || is_on(Sabotage::AdmissionOff)).then_some(admission)
     }
 
     pub fn inputs_waiting(&self) -> usize {
-        self.admitted.load(Ordering::Relaxed)
+        self.admitted.inputs.load(Ordering::Relaxed)
     }
+
+    pub fn inputs_waiting_bytes(&self) -> usize {
+        self.admitted.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// How much waits on a node.
+#[derive(Debug, Default)]
+struct Admitted {
+    inputs: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 /// A place among the inputs that wait; dropping it makes room.
 #[derive(Debug)]
 pub(super) struct Admission {
-    node: Arc<AtomicUsize>,
+    node: Arc<Admitted>,
+    bytes: usize,
     entity: Option<Arc<AtomicU32>>,
 }
 
@@ -119,7 +132,8 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.node.fetch_sub(1, Ordering::Relaxed);
+        self.node.inputs.fetch_sub(1, Ordering::Relaxed);
+        self.node.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(entity) = &self.entity {
             entity.fetch_sub(1, Ordering::Relaxed);
         }

@@ -5,17 +5,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 
-use super::{
-    committer::{Done, Step},
-    record::DeadLetter,
-    shared::Shared,
-    write::Write,
-};
+use super::{record::DeadLetter, shared::Shared, write::Write};
 use crate::{
     address::{Address, ShardId},
-    codec, keys,
+    keys,
     placement::Epoch,
     store::{KeyRange, Mutation, RangeRead},
 };
@@ -72,20 +67,9 @@ async fn bury_some(shared: &Shared, shard: ShardId, epoch: Epoch, address: &Addr
     for pair in page.pairs {
         let reason = format!("no node hosts entities of kind {}", address.kind());
         let letter = DeadLetter::new("message", &pair.value, reason, shared.now());
-        writes.push(Write::Stamped(vec![(keys::dead_letter(address), codec::encode(&letter))]));
+        writes.push(letter.write(shard, address, shared.config.dead_letter_ttl));
         writes.push(Write::Plain(Mutation::Clear { key: pair.key }));
     }
     metrics::counter!("cadre_host_dead_letters_total", "input" => "message").increment(count as u64);
-    let (done, settled) = oneshot::channel();
-    shared.committer.submit(Step {
-        shard,
-        epoch,
-        bytes: writes.iter().map(Write::bytes).sum(),
-        positions: writes.iter().map(Write::positions).sum(),
-        writes,
-        inboxes: Vec::new(),
-        feed: None,
-        done: Done::Waiter(done),
-    });
-    matches!(settled.await, Ok(Ok(_))) && page.more
+    shared.committer.commit(shard, epoch, writes).await.is_ok() && page.more
 }

@@ -28,6 +28,11 @@ impl Request {
     /// The longest idempotency key: part of a key of the store, beside an address and with room to be escaped.
     pub const KEY_BYTES_MAX: usize = 1_024;
 
+    /// About what it takes in memory while it waits.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.key.as_ref().map_or(0, String::len) + self.body.len()
+    }
+
     pub fn check_key(&self) -> Result<(), TooLong> {
         let actual = self.key.as_ref().map_or(0, String::len);
         if actual > Self::KEY_BYTES_MAX {

@@ -59,6 +59,8 @@ pub(super) enum Work {
     Command {
         request: Request,
         reply: ReplyPort,
+        /// The caller's trace context.
+        trace: Option<String>,
     },
     /// A message, with its key in the inbox.
     Message {
@@ -151,6 +153,15 @@ impl Work {
         }
     }
 
+    /// Whether a caller waits for its answer.
+    pub(super) fn is_command(&self) -> bool {
+        match self {
+            Self::Command { .. } => true,
+            Self::Aside { work, .. } => work.is_command(),
+            _ => false,
+        }
+    }
+
     /// Whether nobody but this owner can know of it.
     pub(super) fn is_only_here(&self) -> bool {
         match self {
@@ -191,6 +202,8 @@ pub(super) enum EntityMessage {
         attempt: u32,
     },
     StepDone(Result<Placed, StepError>),
+    /// A pause is over: the store may have room again.
+    GoOn,
     /// Say so if there is nothing to do.
     Rest,
     /// Take nothing more, finish what is on its way, and stop.
@@ -202,6 +215,8 @@ pub(super) enum EntityMessage {
 pub(super) enum StepError {
     /// The shard has another owner.
     Fenced,
+    /// The store has no room now; nothing was written.
+    NoRoom(CommitError),
     /// The step alone is more than a transaction can hold, or the store refuses it for what it is.
     Refused(CommitError),
     /// The store failed for good; nobody knows whether it committed.

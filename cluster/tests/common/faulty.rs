@@ -22,6 +22,7 @@ pub struct Faults(Arc<Switches>);
 #[derive(Debug, Default)]
 struct Switches {
     gone: AtomicBool,
+    full: AtomicBool,
     commit_delay_ms: AtomicU64,
     /// So many commits to come are done and reported as unknown.
     unknown: AtomicU64,
@@ -32,6 +33,11 @@ impl Faults {
     /// Whether nothing can be read or written.
     pub fn gone(&self, gone: bool) {
         self.0.gone.store(gone, Ordering::SeqCst);
+    }
+
+    /// Whether there is no room for a commit.
+    pub fn full(&self, full: bool) {
+        self.0.full.store(full, Ordering::SeqCst);
     }
 
     /// Every commit takes so much longer.
@@ -107,6 +113,9 @@ impl Session for FaultySession {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         }
         faults.check().map_err(|reason| CommitError::Unavailable { reason })?;
+        if faults.0.full.load(Ordering::SeqCst) {
+            return Err(CommitError::Full { reason: "not a byte".into() });
+        }
         for range in commit.reads {
             tx.add_read_conflict(range);
         }

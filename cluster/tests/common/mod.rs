@@ -73,12 +73,15 @@ macro_rules! hosting_claims {
             effects::p7_a_result_that_cannot_be_applied_ends_as_a_failure,
             effects::p9_attempts_that_end_with_their_owner_count,
             effects::effects_start_at_once_after_the_clock_went_back,
+            effects::a_callers_trace_context_reaches_what_follows_on_any_node,
             poison::a_command_that_breaks_the_entity_is_put_aside_and_its_neighbours_are_not,
             poison::a_message_that_cannot_be_applied_is_put_aside_and_the_rest_arrive,
             poison::an_unreadable_command_is_put_aside,
             poison::what_is_too_large_is_refused_by_name,
+            poison::p9_dead_letters_are_kept_for_a_time,
             limits::p9_more_than_an_entity_may_have_waiting_is_busy_and_passes,
             limits::p9_more_than_a_node_may_have_waiting_is_busy_and_passes,
+            limits::p9_more_bytes_than_a_node_may_hold_are_busy_and_pass,
             limits::idle_entities_leave_memory_and_come_back_as_they_were,
             limits::p9_no_more_entities_are_live_than_allowed,
             feeds::a_feed_is_read_page_by_page_in_order_and_whole,
@@ -103,6 +106,8 @@ macro_rules! hosting_claims {
             faults::when_the_store_is_gone_calls_say_so_and_all_goes_on_after,
             faults::when_nats_is_gone_for_a_moment_local_work_goes_on_and_the_rest_recovers,
             faults::p2_a_commit_that_was_done_and_not_confirmed_is_done_once,
+            faults::p2_when_the_store_is_full_callers_are_told_and_nothing_that_waits_is_lost,
+            faults::p7_a_node_that_does_not_progress_is_not_ready_and_says_why,
         );
     };
     (@ $setup:expr; $($module:ident::$claim:ident),* $(,)?) => {

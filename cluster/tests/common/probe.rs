@@ -13,6 +13,7 @@ use cadre_cluster::{
     codec::{self, Stored},
     feed::{Cursor, Event, NewEvent, Term},
     host::{Decision, EffectContext, EffectError, EffectPolicy, EffectResult, Entity, Input, Moment},
+    trace,
 };
 use serde::{Deserialize, Serialize};
 
@@ -131,13 +132,23 @@ pub enum Command {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    Give { op: String, amount: i64 },
+    Give {
+        op: String,
+        amount: i64,
+    },
     Ping,
     Bytes(Vec<u8>),
     Refused,
     Panic,
     PanicInApply,
-    Grow { bytes: usize },
+    Grow {
+        bytes: usize,
+    },
+    /// Perform an effect.
+    Perform {
+        id: String,
+        script: Script,
+    },
 }
 
 /// What an effect does. Each attempt counts as a deed under the effect's id.
@@ -162,6 +173,8 @@ pub enum Script {
     /// A result that the entity cannot take.
     SayPanic,
     SayTooMuch,
+    /// Says in which trace context it runs.
+    SayTrace,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -380,6 +393,7 @@ impl Entity for Probe {
             }
             Script::SayPanic => Ok("panic".into()),
             Script::SayTooMuch => Ok("x".repeat(200_000)),
+            Script::SayTrace => Ok(trace::current().unwrap_or_default()),
             Script::FailFirst(_) | Script::PanicFirst(_) | Script::HangFirst => Ok(format!("done at {done}")),
         }
     }
@@ -399,6 +413,9 @@ impl Probe {
             Message::Panic => panic!("told to panic"),
             Message::PanicInApply => Fact::Bomb,
             Message::Grow { bytes } => Fact::Grown { bytes },
+            Message::Perform { id, script } => {
+                return Ok(Decision::facts([Fact::Noted]).start_effect(id, &script, hasty()));
+            }
         }]))
     }
 }

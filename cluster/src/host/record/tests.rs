@@ -6,6 +6,10 @@ use crate::{
     store::Version,
 };
 
+fn bytes_of(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
 fn stamp() -> Stamp {
     Stamp::new(Version(0x0102_0304), 5)
 }
@@ -25,6 +29,7 @@ fn a_stored_entity_never_changes_its_layout() {
         attempt: 2,
         not_before: Timestamp(70_000),
         held: true,
+        trace: Some("00-t-s-01".into()),
     };
     let record = Record {
         sequence: 300,
@@ -35,21 +40,25 @@ fn a_stored_entity_never_changes_its_layout() {
     };
     hold(
         &record,
-        "0295cd012ccf0000018bcfe5680081a574696d6572ce0001388081a665666665637495c4016595cd03e8030acd01f4a54e6576657202ce00011170c3c406017374617465",
+        "0395cd012ccf0000018bcfe5680081a574696d6572ce0001388081a665666665637496c4016595cd03e8030acd01f4a54e6576657202ce00011170c3a930302d742d732d3031c406017374617465",
     );
-    hold(&Record::default(), "029500008080c400");
+    hold(&Record::default(), "039500008080c400");
 }
 
 #[test]
 fn an_entity_stored_before_effects_could_be_held_is_read() {
     const VERSION_1: &str = "0195cd012ccf0000018bcfe5680081a574696d6572ce0001388081a665666665637494c4016595cd03e8030acd01f4a54e6576657202ce00011170c406017374617465";
-    let bytes: Vec<u8> = (0..VERSION_1.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&VERSION_1[at..at + 2], 16).unwrap())
-        .collect();
-    let record: Record = codec::decode(&bytes).unwrap();
+    let record: Record = codec::decode(&bytes_of(VERSION_1)).unwrap();
     let effect = &record.effects["effect"];
     assert_eq!((record.sequence, effect.attempt, effect.held), (300, 2, false));
+}
+
+#[test]
+fn an_entity_stored_before_effects_had_a_trace_is_read() {
+    const VERSION_2: &str = "0295cd012ccf0000018bcfe5680081a574696d6572ce0001388081a665666665637495c4016595cd03e8030acd01f4a54e6576657202ce00011170c3c406017374617465";
+    let record: Record = codec::decode(&bytes_of(VERSION_2)).unwrap();
+    let effect = &record.effects["effect"];
+    assert_eq!((effect.attempt, effect.held, &effect.trace), (2, true, &None));
 }
 
 #[test]
@@ -57,9 +66,17 @@ fn what_is_stored_beside_an_entity_never_changes_its_layout() {
     hold(&ExpiryRecord { keys: vec!["a".into(), "b".into()] }, "019192a161a162");
     let from = Address::new("acme", "account", "1").unwrap();
     hold(
-        &MessageRecord { from, body: Bytes::from_static(b"body") },
-        "019293a461636d65a76163636f756e74a131c404626f6479",
+        &MessageRecord {
+            from: from.clone(),
+            body: Bytes::from_static(b"body"),
+            sent: Timestamp(70_000),
+            trace: Some("00-t-s-01".into()),
+        },
+        "029493a461636d65a76163636f756e74a131c404626f6479ce00011170a930302d742d732d3031",
     );
+    let before = bytes_of("019293a461636d65a76163636f756e74a131c404626f6479");
+    let before: MessageRecord = codec::decode(&before).unwrap();
+    assert_eq!((before.from, before.sent, before.trace), (from, Timestamp(0), None), "version 1 is read");
     let letter = DeadLetter {
         input: "message".into(),
         body: Bytes::from_static(b"body"),

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use cadre_cluster::host::{EffectPolicy, Repeat};
+use cadre_cluster::{
+    host::{EffectPolicy, Repeat},
+    trace,
+};
 
 use crate::common::{
     World, eventually,
-    probe::{Command, Probe, Script, add, hasty, probe},
+    probe::{Command, Message, Probe, Script, add, hasty, probe},
     world::tell,
 };
 
@@ -180,4 +183,30 @@ pub async fn p9_attempts_that_end_with_their_owner_count(world: World) {
     let _node = world.node("c").await;
     assert_eq!(ended(&world, "e").await, "failed after 2: its owner went away");
     assert_eq!(world.deeds.of("e"), 2);
+}
+
+pub async fn a_callers_trace_context_reaches_what_follows_on_any_node(world: World) {
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    world.settled(&[&a, &b]).await;
+    let client = world.client().await;
+    for n in 0..8 {
+        // One of these pairs, at the least, does not live on one node.
+        let (from, to) = (probe(&format!("from-{n}")), probe(&format!("to-{n}")));
+        let context = format!("00-{n:032x}-00f067aa0ba902b7-01");
+        let own = perform("own", Script::SayTrace);
+        let message = Message::Perform { id: "other".into(), script: Script::SayTrace };
+        let others = Command::Misguide { to: to.clone(), message };
+        let calls = async {
+            tell(&client, from.clone(), own).await;
+            tell(&client, from.clone(), others).await;
+        };
+        trace::within(Some(context.clone()), calls).await;
+        eventually("both end in the caller's context", async || {
+            let (own, other) = (world.stored(&from).await.ended, world.stored(&to).await.ended);
+            own.get("own") == Some(&context) && other.get("other") == Some(&context)
+        })
+        .await;
+    }
+    tell(&client, probe("one"), perform("none", Script::SayTrace)).await;
+    assert_eq!(ended(&world, "none").await, "");
 }

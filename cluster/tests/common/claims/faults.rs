@@ -5,16 +5,21 @@ use std::time::Duration;
 use cadre_cluster::{
     bus::nats::testing::NatsServer,
     feed::{Cursor, Tail, TailConfig},
-    host::CallError,
+    host::{CallError, EffectPolicy, Node, NotReady},
     store::ReadError,
 };
 
 use crate::common::{
     PATIENCE, World,
     bank::Customers,
-    probe::{Command, Fact, Probe, add, probe},
-    world::{CLUSTER, ask, look, tell},
+    eventually,
+    probe::{Command, Fact, Probe, Script, add, hasty, probe},
+    world::{CLUSTER, SHARDS, ask, look, tell},
 };
+
+fn patient() -> EffectPolicy {
+    EffectPolicy { deadline_ms: 600_000, ..hasty() }
+}
 
 pub async fn when_the_store_is_gone_calls_say_so_and_all_goes_on_after(world: World) {
     let (a, b) = (world.node("a").await, world.node("b").await);
@@ -101,4 +106,65 @@ pub async fn p2_a_commit_that_was_done_and_not_confirmed_is_done_once(world: Wor
     }
     assert_eq!(look(&client, probe("0")).await.total, 11);
     tell(&client, probe("0"), Command::Give { op: "g".into(), to: probe("1"), amount: 11 }).await;
+}
+
+pub async fn p2_when_the_store_is_full_callers_are_told_and_nothing_that_waits_is_lost(world: World) {
+    let node = world.node("a").await;
+    let client = node.client();
+    tell(&client, probe("0"), add("start", 1)).await;
+    let slow = Command::Perform { id: "slow".into(), script: Script::Slow { ms: 300 }, policy: patient() };
+    tell(&client, probe("1"), slow).await;
+    world.faults.delay_commits(Duration::from_millis(100));
+    let ping = tokio::spawn({
+        let client = client.clone();
+        async move { tell(&client, probe("0"), Command::Ping { to: probe("1"), times: 3 }).await }
+    });
+    ping.await.unwrap();
+    world.faults.full(true);
+    world.faults.delay_commits(Duration::ZERO);
+    let called = client.call::<Probe>(&probe("0"), &add("1", 1), None, Duration::from_secs(1)).await;
+    let Err(CallError::Unavailable { reason }) = called else { panic!("{called:?}") };
+    assert!(reason.contains("no space left"), "{reason}");
+    // The effect ends meanwhile, and nobody but this node knows how.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(world.stored(&probe("1")).await.ended.get("slow"), None);
+    world.faults.full(false);
+    eventually("what waited is applied", async || {
+        let stored = world.stored(&probe("1")).await;
+        stored.received == 3 && stored.ended.contains_key("slow")
+    })
+    .await;
+    assert_eq!(world.deeds.of("slow"), 1, "it was not done again");
+    assert_eq!(
+        tell(&client, probe("0"), add("1", 1)).await.reply.0.total,
+        2,
+        "what was refused was not done"
+    );
+}
+
+pub async fn p7_a_node_that_does_not_progress_is_not_ready_and_says_why(world: World) {
+    let patience = Duration::from_millis(700);
+    let ready = async |node: &Node| node.status().await.unwrap().check(patience);
+    let node = world.node("a").await;
+    world.settled(&[&node]).await;
+    eventually("it is ready", async || ready(&node).await.is_ok()).await;
+    let one = probe("one");
+    world.faults.delay_commits(Duration::from_secs(2));
+    let told = tokio::spawn({
+        let (client, to) = (node.client(), one.clone());
+        async move { tell(&client, probe("two"), Command::Ping { to, times: 1 }).await }
+    });
+    eventually("it stalls", async || {
+        let stalled = ready(&node).await;
+        let Err(NotReady::Stalled { shard, waiting }) = stalled else { return false };
+        (shard, &waiting.address) == (one.shard(SHARDS), &one)
+    })
+    .await;
+    told.await.unwrap();
+    world.faults.delay_commits(Duration::ZERO);
+    eventually("it is ready again", async || ready(&node).await.is_ok()).await;
+    world.faults.gone(true);
+    eventually("it is blind", async || matches!(ready(&node).await, Err(NotReady::Blind { .. }))).await;
+    world.faults.gone(false);
+    eventually("it sees again", async || ready(&node).await.is_ok()).await;
 }

@@ -83,3 +83,17 @@ pub async fn p9_no_more_entities_are_live_than_allowed(world: World) {
     .await;
     eventually("they arrive", async || world.stored(&probe("7")).await.received == 5).await;
 }
+
+pub async fn p9_more_bytes_than_a_node_may_hold_are_busy_and_pass(world: World) {
+    let mut config = world.config("a");
+    config.inputs_waiting_bytes_max = 100_000;
+    let node = world.try_node(config).await.unwrap();
+    let client = node.client();
+    tell(&client, probe("0"), add("start", 0)).await;
+    world.faults.delay_commits(Duration::from_millis(200));
+    let large = "x".repeat(30_000);
+    let answers = join_all((0..10).map(|n| ask(&client, probe(&n.to_string()), add(&large, 1), None))).await;
+    assert_eq!(busy(&answers), 6, "the fourth is the first that finds too much");
+    world.faults.delay_commits(Duration::ZERO);
+    join_all((0..3).map(|n| tell(&client, probe(&n.to_string()), add(&large, 1)))).await;
+}

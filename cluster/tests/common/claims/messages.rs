@@ -99,7 +99,7 @@ pub async fn p7_messages_arrive_however_many_commands_wait(world: World) {
 /// Puts a message into an inbox that no doorbell tells of.
 async fn slip_in(world: &World, to: &Address, message: &Message) {
     let (key, offset) = keys::inbox_message(to.shard(SHARDS), to).at(0);
-    let record = codec::pack(&(probe("nobody"), codec::pack(message)));
+    let record = codec::pack(&(probe("nobody"), codec::encode(message)));
     let mut tx = world.sound.begin();
     tx.set_stamped_key(key, offset, [&[1][..], &record].concat());
     tx.commit().await.unwrap();

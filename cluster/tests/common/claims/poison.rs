@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cadre_cluster::{bus::Headers, codec, host::CallError, keys};
+use cadre_cluster::{bus::Headers, clock::Timestamp, codec, host::CallError, keys};
 use futures::future::join_all;
 
 use crate::common::{
@@ -102,16 +102,18 @@ pub async fn an_unreadable_command_is_put_aside(world: World) {
     world.settled(&[&node]).await;
     let (bus, one) = (world.bus().await, probe("one"));
     let subject = one.subject(CLUSTER, one.shard(SHARDS));
-    let request = codec::pack(&(None::<String>, Bytes::from_static(b"\xc1")));
-    for payload in [request, Bytes::from_static(b"junk")] {
+    let request = |command: &'static [u8]| codec::pack(&(None::<String>, Bytes::from_static(command)));
+    let (malformed, of_tomorrow) = (request(b"\x01\xc1"), request(b"\x02\xc0"));
+    for payload in [malformed, of_tomorrow, Bytes::from_static(b"junk")] {
         let answer =
             bus.request(&subject, Headers::default(), payload, Duration::from_secs(10)).await.unwrap();
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(answer.contains("Poisoned"), "{answer}");
     }
     let letters = world.dead_letters().await;
-    assert_eq!(letters.len(), 1, "{letters:?}");
+    assert_eq!(letters.len(), 2, "{letters:?}");
     assert!(letters[0].reason.contains("command is malformed"), "{}", letters[0].reason);
+    assert!(letters[1].reason.contains("has version 2"), "{}", letters[1].reason);
     tell(&node.client(), one, add("1", 1)).await;
 }
 
@@ -125,4 +127,22 @@ pub async fn what_is_too_large_is_refused_by_name(world: World) {
     assert!(matches!(answer, Err(CallError::KeyTooLong { limit: 1024, actual: 20_000 })), "{answer:?}");
     let answer = ask(&client, probe("one"), add("1", 1), Some(&"k".repeat(1_024))).await.unwrap();
     assert_eq!(answer.reply.0.total, 1);
+}
+
+pub async fn p9_dead_letters_are_kept_for_a_time(world: World) {
+    let mut config = world.config("a");
+    config.dead_letter_ttl = Duration::from_secs(3_600);
+    let node = world.try_node(config).await.unwrap();
+    for _ in 0..3 {
+        let answer = ask(&node.client(), probe("one"), Command::Panic, None).await;
+        assert!(matches!(answer, Err(CallError::Poisoned { .. })), "{answer:?}");
+    }
+    world.clock.shift_ms(3_000_000);
+    ask(&node.client(), probe("one"), Command::Panic, None).await.unwrap_err();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(world.dead_letters().await.len(), 4, "none before its time");
+    world.clock.shift_ms(601_000);
+    eventually("the first are gone", async || world.dead_letters().await.len() == 1).await;
+    let shard = probe("one").shard(SHARDS);
+    assert_eq!(world.all(keys::letters_expired(shard, Timestamp(u64::MAX - 1))).await.len(), 1);
 }
