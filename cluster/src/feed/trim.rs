@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cursor, EventRecord, Feed, read::Error as FeedError};
+use super::{
+    Cursor, EventRecord, Feed,
+    read::{Error as FeedError, position},
+};
 use crate::{
     codec::{self, Stored},
     keys,
@@ -79,7 +82,7 @@ async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
             tx.clear([&index[..], &pair.key[prefix.len()..]].concat());
         }
         if page.more {
-            trimmed_to = super::read::event(&pair.key, prefix.len(), &pair.value)?.cursor;
+            trimmed_to = position(&pair.key, prefix.len()).map_err(FeedError::from)?;
         }
     }
     let meta = keys::feed_meta(&feed.tenant, &feed.id);
