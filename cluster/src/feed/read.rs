@@ -191,7 +191,7 @@ impl Feed {
 }
 
 /// The key of the event at `cursor`.
-fn key_at(prefix: &[u8], cursor: Cursor) -> Bytes {
+pub(super) fn key_at(prefix: &[u8], cursor: Cursor) -> Bytes {
     let epoch = foundationdb_tuple::pack(&(cursor.epoch(),));
     keys::with_stamp(&[prefix, &epoch].concat(), cursor.stamp(), cursor.position())
 }

@@ -20,7 +20,7 @@ use crate::common::{
     world::{CLUSTER, tell},
 };
 
-async fn fill(world: &World, entities: u32, each: u32) -> cadre_cluster::host::Node {
+pub async fn fill(world: &World, entities: u32, each: u32) -> cadre_cluster::host::Node {
     let node = world.node("a").await;
     let client = node.client();
     join_all((0..entities).map(|n| {
@@ -296,12 +296,12 @@ pub async fn a_filtered_tail_is_told_what_was_trimmed_before_it_came(world: Worl
 }
 
 /// A feed that is written past all entities: what is in it is up to the claim.
-fn bare(world: &World, id: &str) -> Feed {
+pub fn bare(world: &World, id: &str) -> Feed {
     Feed::new(world.store.clone(), TENANT, id, 1)
 }
 
 /// Appends events with these terms of the index `who`, in one commit.
-async fn append(world: &World, id: &str, events: &[Vec<String>], body: &[u8]) -> Vec<Cursor> {
+pub async fn append(world: &World, id: &str, events: &[Vec<String>], body: &[u8]) -> Vec<Cursor> {
     let mut tx = world.sound.begin();
     for (position, terms) in events.iter().enumerate() {
         for term in terms {

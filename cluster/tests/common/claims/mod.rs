@@ -9,3 +9,4 @@ pub mod limits;
 pub mod messages;
 pub mod poison;
 pub mod timers;
+pub mod trims;
