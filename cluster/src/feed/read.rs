@@ -75,7 +75,11 @@ impl Feed {
     /// A filtered read fetches so many events at a time, and looks at their size before it fetches more.
     const EVENTS_AT_ONCE: usize = 8;
 
-    /// A feed of a tenant. `epoch` is the cluster's current feed epoch.
+    /// A feed of a tenant. `epoch` is the cluster's feed epoch, as a node or the cluster record has it.
+    ///
+    /// It only goes into the cursors of [`Self::snapshot_cursor`] and of filtered reads. A reader that has outlived
+    /// a restore has an old one: its cursors then lie before all events of the new epoch, which are read again,
+    /// never skipped.
     pub fn new(store: Store, tenant: &str, id: &str, epoch: u32) -> Self {
         Self { store, tenant: tenant.to_owned(), id: id.to_owned(), epoch }
     }
