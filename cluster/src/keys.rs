@@ -158,6 +158,11 @@ pub fn fences(name: &str) -> KeyRange {
     KeyRange::prefix(pack(&(FENCE, name)))
 }
 
+/// The fences of all lives of all members.
+pub fn all_fences() -> KeyRange {
+    KeyRange::prefix(pack(&(FENCE,)))
+}
+
 /// The marker of one group commit.
 pub fn commit_marker(name: &str, incarnation: u64, number: u64) -> Bytes {
     key(&(COMMIT, name, incarnation, number))
@@ -172,6 +177,11 @@ pub fn parse_commit_marker(key: &[u8]) -> Option<(String, u64)> {
 /// The markers of all lives of a member.
 pub fn commit_markers(name: &str) -> KeyRange {
     KeyRange::prefix(pack(&(COMMIT, name)))
+}
+
+/// The markers of all lives of all members.
+pub fn all_commit_markers() -> KeyRange {
+    KeyRange::prefix(pack(&(COMMIT,)))
 }
 
 fn shard_space(shard: ShardId, space: i64) -> Vec<u8> {

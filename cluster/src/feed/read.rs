@@ -61,6 +61,12 @@ pub enum Error {
     /// Something stored in it is not readable by this binary.
     #[error("the feed holds something unreadable")]
     Decode(#[from] DecodeError),
+    /// The store is damaged: an event and its index entries come and go in one transaction.
+    #[error("an index names the event at {cursor}, which is not in the feed")]
+    EventMissing {
+        /// Where it should be.
+        cursor: Cursor,
+    },
 }
 
 impl Feed {
@@ -69,7 +75,11 @@ impl Feed {
     /// A filtered read fetches so many events at a time, and looks at their size before it fetches more.
     const EVENTS_AT_ONCE: usize = 8;
 
-    /// A feed of a tenant. `epoch` is the cluster's current feed epoch.
+    /// A feed of a tenant. `epoch` is the cluster's feed epoch, as a node or the cluster record has it.
+    ///
+    /// It only goes into the cursors of [`Self::snapshot_cursor`] and of filtered reads. A reader that has outlived
+    /// a restore has an old one: its cursors then lie before all events of the new epoch, which are read again,
+    /// never skipped.
     pub fn new(store: Store, tenant: &str, id: &str, epoch: u32) -> Self {
         Self { store, tenant: tenant.to_owned(), id: id.to_owned(), epoch }
     }
@@ -119,6 +129,9 @@ impl Feed {
     }
 
     /// Like [`Self::read`], but only what `filter` lets through. Costs what it returns, not what it skips.
+    ///
+    /// Once nothing more matches, the page's cursor is that of the read itself, not of the last match: whoever
+    /// goes on there reads nothing again, and is told of no gap when what did not match is trimmed.
     pub async fn read_filtered(&self, filter: &Filter, after: Cursor, limit: usize) -> Result<Page, Error> {
         let tx = self.store.begin();
         let prefix = keys::index(&self.tenant, &self.id, &filter.index, &filter.term);
@@ -137,16 +150,22 @@ impl Feed {
                 let key = [&events_prefix[..], &entry.key[prefix.len()..]].concat();
                 let (tx, prefix_len) = (&tx, events_prefix.len());
                 async move {
-                    let value = tx.snapshot_get(&key).await?.unwrap_or_default();
-                    event(&key, prefix_len, &value)
+                    match tx.snapshot_get(&key).await? {
+                        Some(value) => event(&key, prefix_len, &value),
+                        None => Err(Error::EventMissing { cursor: position(&key, prefix_len)? }),
+                    }
                 }
             }));
             let some = some.await?;
             bytes += some.iter().map(|event| event.body.len()).sum::<usize>();
             events.extend(some);
         }
-        let cursor = events.last().map_or(from, |event: &Event| event.cursor);
-        Ok(Page { gap, cursor, more: page.more || events.len() < page.pairs.len(), events })
+        let more = page.more || events.len() < page.pairs.len();
+        let last = events.last().map_or(from, |event: &Event| event.cursor);
+        // All that `tx` can see was looked through, and what it cannot see stands behind its cursor. That may lie
+        // before an event that was returned, when this feed was opened with an older epoch.
+        let cursor = if more { last } else { last.max(self.snapshot_cursor(&tx).await?) };
+        Ok(Page { gap, events, cursor, more })
     }
 
     /// The cursor of a snapshot: every event that `tx` can see is before it, every other one after it.
@@ -176,14 +195,19 @@ impl Feed {
 }
 
 /// The key of the event at `cursor`.
-fn key_at(prefix: &[u8], cursor: Cursor) -> Bytes {
+pub(super) fn key_at(prefix: &[u8], cursor: Cursor) -> Bytes {
     let epoch = foundationdb_tuple::pack(&(cursor.epoch(),));
     keys::with_stamp(&[prefix, &epoch].concat(), cursor.stamp(), cursor.position())
 }
 
-pub(super) fn event(key: &[u8], prefix_len: usize, value: &[u8]) -> Result<Event, Error> {
+/// Where the event with this key stands.
+pub(super) fn position(key: &[u8], prefix_len: usize) -> Result<Cursor, DecodeError> {
     let (epoch, stamp, position) = keys::parse_position(key, prefix_len)
-        .ok_or(DecodeError::Malformed { name: "event key", reason: format!("{key:02x?}") })?;
+        .ok_or_else(|| DecodeError::Malformed { name: "event key", reason: format!("{key:02x?}") })?;
+    Ok(Cursor::new(epoch, stamp, position))
+}
+
+fn event(key: &[u8], prefix_len: usize, value: &[u8]) -> Result<Event, Error> {
     let record: EventRecord = codec::decode(value)?;
-    Ok(Event { cursor: Cursor::new(epoch, stamp, position), body: record.body.into() })
+    Ok(Event { cursor: position(key, prefix_len)?, body: record.body.into() })
 }

@@ -4,7 +4,7 @@ use std::{str, time::Duration};
 
 use bytes::Bytes;
 
-use super::{Cursor, Feed, Page, read::Error as FeedError};
+use super::{Cursor, Feed, Filter, Page, read::Error as FeedError};
 use crate::{
     bus::{Bus, Subject, SubscribeError, Subscription, escape_token},
     sabotage::{Sabotage, is_on},
@@ -39,6 +39,7 @@ impl Default for TailConfig {
 /// A reader that follows one feed.
 pub struct Tail {
     feed: Feed,
+    filter: Option<Filter>,
     position: Cursor,
     bell: Option<Box<dyn Subscription>>,
     bus: Bus,
@@ -50,10 +51,17 @@ impl Tail {
     /// Follows `feed` from `after`. Works without a bus, only more slowly.
     pub fn new(feed: Feed, cluster: &str, bus: Bus, after: Cursor, config: TailConfig) -> Self {
         let subject = doorbell_subject(cluster, &feed.tenant, &feed.id);
-        Self { feed, position: after, bell: None, bus, subject, config }
+        Self { feed, filter: None, position: after, bell: None, bus, subject, config }
     }
 
-    /// Where it stands: everything up to here was returned.
+    /// Follows only what `filter` lets through. The doorbell rings for the whole feed, so its price is a short
+    /// read whenever anything is appended.
+    pub fn filtered(self, filter: Filter) -> Self {
+        Self { filter: Some(filter), ..self }
+    }
+
+    /// Where it stands: everything up to here was returned, or does not pass its filter. With a filter it moves
+    /// on while [`Self::next`] waits: worth keeping even when there was no page.
     pub fn position(&self) -> Cursor {
         self.position
     }
@@ -64,9 +72,13 @@ impl Tail {
             self.listen().await;
         }
         loop {
-            let page = self.feed.read(self.position, self.config.page_events).await?;
+            let (after, limit) = (self.position, self.config.page_events);
+            let page = match &self.filter {
+                Some(filter) => self.feed.read_filtered(filter, after, limit).await?,
+                None => self.feed.read(after, limit).await?,
+            };
+            self.position = page.cursor;
             if page.gap.is_some() || !page.events.is_empty() {
-                self.position = page.cursor;
                 return Ok(page);
             }
             self.wait().await;

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cursor, EventRecord, Feed, read::Error as FeedError};
+use super::{
+    Cursor, EventRecord, Feed,
+    read::{Error as FeedError, key_at, position},
+};
 use crate::{
     codec::{self, Stored},
     keys,
@@ -39,8 +42,10 @@ pub struct Trimmed {
 }
 
 /// Removes every event up to and including `to`, with its index entries, a bounded batch per transaction. May
-/// be repeated and interrupted at will.
+/// be repeated and interrupted at will. What is appended meanwhile stays, however far ahead `to` is.
 pub async fn trim(feed: &Feed, to: Cursor) -> Result<Trimmed, Error> {
+    let end = feed.snapshot_cursor(&feed.store.begin()).await.map_err(FeedError::from)?;
+    let to = to.min(end);
     let mut trimmed = Trimmed { events: 0 };
     loop {
         let mut attempt = Attempt::idempotent();
@@ -58,43 +63,38 @@ pub async fn trim(feed: &Feed, to: Cursor) -> Result<Trimmed, Error> {
     }
 }
 
+/// How many events it removed, and whether there are more.
 async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
-    /// A thousand events with a few index entries each stay well below the largest transaction.
     const EVENTS: usize = 1_000;
     let mut tx = feed.store.begin();
-    // What is still to come must not be taken for trimmed.
-    let end = feed.snapshot_cursor(&tx).await.map_err(FeedError::from)?;
-    let to = to.min(end);
+    // An event may have many index entries: the batch ends half-way, so that those of its last event fit, too.
+    let bytes_max = feed.store.limits().transaction_bytes_max / 2;
     let prefix = keys::feed(&feed.tenant, &feed.id);
-    let epoch = foundationdb_tuple::pack(&(to.epoch(),));
-    let last = keys::with_stamp(&[&prefix[..], &epoch].concat(), to.stamp(), to.position());
-    let range = KeyRange::new(prefix.clone(), key_after(&last));
-    let read = RangeRead::new(range.clone()).limit(EVENTS);
-    let page = tx.snapshot_range(&read).await.map_err(FeedError::from)?;
-    let mut trimmed_to = to;
+    let range = KeyRange::new(prefix.clone(), key_after(&key_at(&prefix, to)));
+    let page = tx.snapshot_range(&RangeRead::new(range).limit(EVENTS)).await.map_err(FeedError::from)?;
+    let (mut removed, mut last) = (0, None);
     for pair in &page.pairs {
+        if tx.bytes() > bytes_max {
+            break;
+        }
         let record: EventRecord = codec::decode(&pair.value).map_err(FeedError::from)?;
         for term in &record.terms {
             let index = keys::index(&feed.tenant, &feed.id, &term.index, &term.term);
             tx.clear([&index[..], &pair.key[prefix.len()..]].concat());
         }
-        if page.more {
-            trimmed_to = super::read::event(&pair.key, prefix.len(), &pair.value)?.cursor;
-        }
+        removed += 1;
+        last = Some(&pair.key);
     }
+    let Some(last) = last else { return Ok((0, false)) };
+    // The mark is the last event that is gone, not `to`: whoever has seen that one has missed nothing.
+    let trimmed_to = position(last, prefix.len()).map_err(FeedError::from)?;
+    tx.clear_range(KeyRange::new(prefix, key_after(last)));
     let meta = keys::feed_meta(&feed.tenant, &feed.id);
-    let before = tx.get(&meta).await.map_err(FeedError::from)?;
-    let before =
-        before.map(|bytes| codec::decode::<TrimRecord>(&bytes)).transpose().map_err(FeedError::from)?;
-    if before.is_some_and(|before| before.trimmed_to >= to) && page.pairs.is_empty() {
-        return Ok((0, false));
-    }
-    if let Some(pair) = page.pairs.last() {
-        tx.clear_range(KeyRange::new(range.begin, key_after(&pair.key)));
-    }
+    // Of two trims at once, one begins again: the mark never goes back.
+    tx.add_read_conflict(KeyRange::single(meta.clone()));
     tx.set(meta, codec::encode(&TrimRecord { trimmed_to }));
     tx.commit().await?;
-    Ok((page.pairs.len(), page.more))
+    Ok((removed, page.more || removed < page.pairs.len()))
 }
 
 #[cfg(test)]

@@ -74,10 +74,11 @@ impl Node {
         kinds: Kinds,
         seed: u64,
     ) -> Result<Self, StartError> {
-        let cluster = ensure_cluster(&store, &config.cluster, config.shards, clock.now()).await?;
+        ensure_cluster(&store, &config.cluster, config.shards, clock.now()).await?;
         let joining = Instant::now();
         let joined = join(&store, &config.node, config.takeover, config.lease_ttl, clock.now()).await?;
         tracing::info!(member = %joined.member, cluster = config.cluster, "joined");
+        let feed_epoch = joined.feed_epoch;
         let fence = Arc::new(Fence::new(joined.member, joined.fence));
         let routes = Arc::new(Routes::default());
         let (bells, ringing) = Bells::new(config.cluster.clone(), bus.clone(), routes.clone());
@@ -86,20 +87,9 @@ impl Node {
             bytes: config.group_bytes_max,
             in_flight: config.groups_in_flight_max,
         };
-        let (committer, committing) =
-            committer(store.clone(), fence.clone(), cluster.feed_epoch, limits, bells);
+        let (committer, committing) = committer(store.clone(), fence.clone(), feed_epoch, limits, bells);
         let shared = Arc::new(Shared::new(
-            config,
-            store,
-            bus,
-            clock,
-            kinds,
-            fence,
-            committer,
-            routes,
-            cluster.feed_epoch,
-            joining,
-            seed,
+            config, store, bus, clock, kinds, fence, committer, routes, feed_epoch, joining, seed,
         ));
         let (actor, _) = Actor::spawn(None, NodeActor { shared: shared.clone() }, ())
             .await

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{
     address::ShardId,
-    placement::{Action, LeaseRecord, MemberId, Takeover, claim, join, read_view},
+    placement::{Action, LeaseRecord, MemberId, Takeover, claim, ensure_cluster, join, read_view},
     store::{
         Commit, CommitError, Committed, Driver, Page, RangeRead, ReadError, Session, Store, Transaction,
         Version,
@@ -60,6 +60,7 @@ impl Hooked {
 
     /// A member that joins at once.
     pub async fn member(&self, name: &str) -> MemberId {
+        ensure_cluster(&self.sound, "test", 8, Default::default()).await.unwrap();
         let joined = join(&self.sound, name, Takeover::AtOnce, Duration::ZERO, Default::default()).await;
         joined.unwrap().member
     }

@@ -15,6 +15,7 @@ mod assign;
 mod liveness;
 mod plan;
 mod record;
+mod restore;
 mod transition;
 
 pub(crate) use transition::read_fence;
@@ -23,6 +24,7 @@ pub use assign::assign;
 pub use liveness::Liveness;
 pub use plan::{Action, View, plan};
 pub use record::{ClusterRecord, Epoch, LeaseRecord, MemberId, MemberRecord};
+pub use restore::{RestoreError, begin_feed_epoch};
 pub use transition::{
     BeatError, ClaimError, JoinError, Joined, Takeover, beat, claim, ensure_cluster, join, leave, read_view,
     reclaim, release,

@@ -24,10 +24,18 @@ pub struct ClusterRecord {
     pub name: String,
     /// Into how many shards it is divided. Never changes.
     pub shards: u16,
-    /// Raised when the cluster is restored from a backup.
+    /// Raised when the cluster is restored from a backup: see [`super::begin_feed_epoch`].
     pub feed_epoch: u32,
     /// When it was created.
     pub created: Timestamp,
+}
+
+impl ClusterRecord {
+    /// Larger than the incarnation of any life that began in an earlier feed epoch. A restored store does not know
+    /// all of those, and some may still run.
+    pub(super) fn incarnation_min(&self) -> u64 {
+        u64::from(self.feed_epoch.saturating_sub(1)) << 32
+    }
 }
 
 impl Stored for ClusterRecord {

@@ -34,6 +34,9 @@ pub enum JoinError {
         /// What was asked for.
         configured: u16,
     },
+    /// There is no cluster to join yet: [`ensure_cluster`] comes first.
+    #[error("the store holds no cluster")]
+    NoCluster,
     /// The store belongs to another cluster.
     #[error("the store holds the cluster {stored}, the configuration says {configured}")]
     ClusterName {
@@ -116,6 +119,8 @@ pub struct Joined {
     pub member: MemberId,
     /// The fence as we left it.
     pub fence: u64,
+    /// The epoch that this life gives to feed events. Whoever begins the next one ends this life.
+    pub feed_epoch: u32,
 }
 
 /// Joins under a name, as a new life of it.
@@ -159,6 +164,8 @@ async fn try_join(
     now: Timestamp,
 ) -> Result<Result<Joined, MemberRecord>, JoinError> {
     let mut tx = store.begin();
+    let cluster = tx.get(&keys::cluster()).await?.ok_or(JoinError::NoCluster)?;
+    let cluster: ClusterRecord = codec::decode(&cluster)?;
     let found = tx.get(&keys::member(name)).await?;
     let found = found.map(|bytes| codec::decode::<MemberRecord>(&bytes)).transpose()?;
     if let Some(record) = &found
@@ -170,7 +177,8 @@ async fn try_join(
     let last = RangeRead::new(keys::fences(name)).limit(1).reverse();
     let fenced = tx.range(&last).await?.pairs.first().map(|pair| codec::decode::<FenceRecord>(&pair.value));
     let fenced = fenced.transpose()?.map_or(0, |fence| fence.incarnation);
-    let incarnation = 1 + fenced.max(found.map_or(0, |record| record.incarnation));
+    let last = fenced.max(found.map_or(0, |record| record.incarnation));
+    let incarnation = 1 + last.max(cluster.incarnation_min());
     let member = MemberId { name: name.into(), incarnation };
     // A former life whose fence is gone can commit nothing more, so its markers are not needed either.
     tx.clear_range(keys::fences(name));
@@ -179,7 +187,7 @@ async fn try_join(
     let record = MemberRecord { incarnation, beat: 0, draining: false, joined: now };
     tx.set(keys::member(name), codec::encode(&record));
     tx.commit().await?;
-    Ok(Ok(Joined { member, fence: 0 }))
+    Ok(Ok(Joined { member, fence: 0, feed_epoch: cluster.feed_epoch }))
 }
 
 /// The value of a fence.

@@ -130,8 +130,12 @@ impl Check {
         for (number, seen) in remains.readers.iter().enumerate() {
             let feed = if seen.feed == bank::LEDGER { &remains.ledger } else { &remains.forest };
             let start = seen.snapshot.as_ref().map(|snapshot| snapshot.cursor);
-            let expected: Vec<&Event> =
-                feed.iter().filter(|event| start.is_none_or(|start| event.cursor > start)).collect();
+            let passes = |event: &&Event| {
+                let account = seen.filter.as_ref().map(|filter| &filter.term);
+                account.is_none_or(|account| Recorded::<bank::Fact>::read(event).who.id() == account)
+            };
+            let later = feed.iter().filter(|event| start.is_none_or(|start| event.cursor > start));
+            let expected: Vec<&Event> = later.filter(passes).collect();
             let same = seen.events.iter().eq(expected.iter().copied());
             self.expect(4, same, || {
                 let differs = seen.events.iter().zip(&expected).position(|(seen, stored)| seen != *stored);

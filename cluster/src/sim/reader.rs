@@ -11,7 +11,7 @@ use super::{
     workload::TENANT,
 };
 use crate::{
-    feed::{Cursor, Event, Feed, Tail, TailConfig},
+    feed::{Cursor, Event, Feed, Filter, Tail, TailConfig},
     keys,
     store::{KeyValue, RangeRead},
 };
@@ -20,6 +20,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub feed: &'static str,
+    /// What it follows of it, if not everything.
+    pub filter: Option<Filter>,
     /// Where it began: after a snapshot of the entities, or at the start.
     pub snapshot: Option<Snapshot>,
     pub events: Vec<Event>,
@@ -34,12 +36,22 @@ pub(super) struct Snapshot {
     pub entities: Vec<KeyValue>,
 }
 
-/// Follows a feed until told to stop. Begins with a snapshot of `kind` if one is named.
+/// Where a reader begins, and what it lets through.
+pub(super) enum Reading {
+    /// At the start, with everything.
+    Everything,
+    /// After a snapshot of the entities of a kind.
+    AfterSnapshot(&'static str),
+    /// At the start, with only what passes.
+    Only(Filter),
+}
+
+/// Follows a feed until told to stop.
 pub(super) async fn follow(
     env: Arc<Env>,
     name: String,
     feed: &'static str,
-    kind: Option<&'static str>,
+    reading: Reading,
     dice: Dice,
     stop_at: tokio::sync::watch::Receiver<Option<Instant>>,
 ) -> Seen {
@@ -48,19 +60,26 @@ pub(super) async fn follow(
     let handle = Feed::new(store.clone(), TENANT, feed, 1);
     let mut seen = Seen { feed, ..Seen::default() };
     let mut cursor = Cursor::START;
-    if let Some(kind) = kind {
-        let snapshot = loop {
-            match snapshot(&handle, &store, kind).await {
-                Ok(snapshot) => break snapshot,
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        };
-        cursor = snapshot.cursor;
-        seen.snapshot = Some(snapshot);
+    match reading {
+        Reading::Everything => {}
+        Reading::AfterSnapshot(kind) => {
+            let snapshot = loop {
+                match snapshot(&handle, &store, kind).await {
+                    Ok(snapshot) => break snapshot,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
+            };
+            cursor = snapshot.cursor;
+            seen.snapshot = Some(snapshot);
+        }
+        Reading::Only(filter) => seen.filter = Some(filter),
     }
     loop {
         let config = TailConfig { page_events: dice.between(1..=40) as usize, ..TailConfig::default() };
         let mut tail = Tail::new(handle.clone(), CLUSTER, bus.clone(), cursor, config);
+        if let Some(filter) = &seen.filter {
+            tail = tail.filtered(filter.clone());
+        }
         let reconnect = Instant::now() + Duration::from_millis(dice.between(100..=8_000));
         loop {
             let stop = stop_at.borrow().is_some_and(|at| Instant::now() >= at);
@@ -71,7 +90,6 @@ pub(super) async fn follow(
             match tokio::time::timeout_at(until, tail.next()).await {
                 Ok(Ok(page)) => {
                     seen.gaps += usize::from(page.gap.is_some());
-                    cursor = page.cursor;
                     seen.events.extend(page.events);
                 }
                 Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -79,6 +97,7 @@ pub(super) async fn follow(
                 Err(_) => {}
             }
         }
+        cursor = tail.position();
     }
 }
 

@@ -16,16 +16,16 @@ use super::{
     nemesis,
     nodes::{CLUSTER, Env, SimNode},
     owners::OwnerWatch,
-    reader::{Seen, follow},
+    reader::{Reading, Seen, follow},
     tree::{Branch, FOREST},
-    workload::{Customer, Log, TENANT},
+    workload::{Customer, Log, TENANT, account},
     world::World,
 };
 use crate::{
     address::ShardId,
     bus::simulated::SimBus,
     codec,
-    feed::{Cursor, Event, Feed},
+    feed::{Cursor, Event, Feed, Filter},
     host::{Client, DeadLetter, Entity},
     keys,
     sabotage::{self, Sabotage},
@@ -190,18 +190,20 @@ fn start_readers(
     dice: &Dice,
     stopping: &watch::Receiver<Option<Instant>>,
 ) -> Vec<JoinHandle<Seen>> {
-    let start = |name: &str, feed, kind, wait_ms: u64| {
+    let start = |name: &str, feed, reading, wait_ms: u64| {
         let (env, name, dice, stopping) = (env.clone(), name.to_owned(), dice.fork(), stopping.clone());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-            follow(env, name, feed, kind, dice, stopping).await
+            follow(env, name, feed, reading, dice, stopping).await
         })
     };
+    let of_one = Filter { index: "account".into(), term: account(1).id().into() };
     vec![
-        start("reader-0", LEDGER, None, 0),
-        start("reader-1", FOREST, None, 0),
-        start("reader-2", LEDGER, Some(Account::KIND), dice.between(0..=15_000)),
-        start("reader-3", LEDGER, Some(Account::KIND), dice.between(0..=15_000)),
+        start("reader-0", LEDGER, Reading::Everything, 0),
+        start("reader-1", FOREST, Reading::Everything, 0),
+        start("reader-2", LEDGER, Reading::AfterSnapshot(Account::KIND), dice.between(0..=15_000)),
+        start("reader-3", LEDGER, Reading::AfterSnapshot(Account::KIND), dice.between(0..=15_000)),
+        start("reader-4", LEDGER, Reading::Only(of_one), 0),
     ]
 }
 

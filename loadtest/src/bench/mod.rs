@@ -11,6 +11,7 @@ mod raw;
 mod report;
 mod steps;
 mod store;
+mod tail;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -50,7 +51,7 @@ enum Part {
     Steps,
     /// Messages between entities, on one node and on two.
     Messages,
-    /// Feeds of growing size.
+    /// Feeds of growing size, and tails that follow them.
     Feed,
     /// Steps on the FoundationDB cluster that FDB_CLUSTER_FILE names.
     #[cfg(feature = "fdb")]

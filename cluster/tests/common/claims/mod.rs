@@ -8,4 +8,6 @@ pub mod handover;
 pub mod limits;
 pub mod messages;
 pub mod poison;
+pub mod restores;
 pub mod timers;
+pub mod trims;
