@@ -39,6 +39,7 @@ macro_rules! bus_conformance {
             overlapping_subscriptions_each_get_a_copy
             a_dropped_subscription_listens_no_more
             a_closed_subscription_hands_out_what_it_has_and_ends
+            closing_loses_no_request
             a_request_gets_its_answer
             the_first_answer_counts
             a_request_to_nobody_fails_at_once
@@ -200,6 +201,47 @@ pub async fn a_closed_subscription_hands_out_what_it_has_and_ends(Pair { one, ot
     let asked = ask(&one, "close.it", "", QUIET).await;
     assert!(matches!(asked, Ok(_) | Err(RequestError::TimedOut { .. })), "another still listens: {asked:?}");
     drop(watching);
+}
+
+/// Claim: who asks while somebody stops listening is answered, or learns at once that nobody listens, however busy
+/// the connection is otherwise.
+pub async fn closing_loses_no_request(Pair { one, other, .. }: Pair) {
+    let busy = one.clone();
+    let busy = tokio::spawn(async move {
+        loop {
+            publish(&busy, "elsewhere", "!").await;
+            tokio::task::yield_now().await;
+        }
+    });
+    for round in 0..20 {
+        let mut listening = subscribe(&one, &format!("closing.{round}.>")).await;
+        let askers: Vec<_> = (0..16)
+            .map(|asker| {
+                let (other, to) = (other.clone(), format!("closing.{round}.{asker}"));
+                tokio::spawn(async move {
+                    let mut answers = 0;
+                    loop {
+                        match ask(&other, &to, "?", PATIENCE).await {
+                            Ok(_) => answers += 1,
+                            Err(RequestError::NoResponders { .. }) => return answers,
+                            Err(error) => panic!("after {answers} answers: {error}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..100 {
+            let delivery = next(&mut *listening).await;
+            delivery.reply.expect("it is a request").send(delivery.payload).await.expect("answers");
+        }
+        listening.close().await;
+        while let Some(delivery) = timeout(PATIENCE, listening.next()).await.expect("it comes to an end") {
+            delivery.reply.expect("it is a request").send(delivery.payload).await.expect("answers");
+        }
+        let answers: u32 = join_all(askers).await.into_iter().map(|answers| answers.expect("asks")).sum();
+        assert!(answers >= 100, "{answers}");
+    }
+    busy.abort();
 }
 
 /// Claim: a request reaches its responder and the answer reaches whoever asked, in both directions.

@@ -72,7 +72,7 @@ pub trait Subscription: Send {
     async fn next(&mut self) -> Option<Delivery>;
 
     /// Listens no more: [`Self::next`] returns what was on its way, then `None`. Nothing that the transport took for
-    /// this subscription is lost by it, as it may be by dropping it.
+    /// this subscription is lost by it, as it may be by dropping it; what comes meanwhile may come twice.
     async fn close(&mut self);
 }
 

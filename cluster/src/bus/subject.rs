@@ -39,6 +39,12 @@ impl Subject {
         self.0.split('.')
     }
 
+    /// A subject that `self`, as a pattern, covers; itself when it is none.
+    pub fn example(&self) -> Self {
+        let tokens = self.tokens().map(|token| if matches!(token, "*" | ">") { "_" } else { token });
+        Self::from_tokens(tokens)
+    }
+
     /// Whether `self`, as a pattern, covers `subject`.
     pub fn matches(&self, subject: &Subject) -> bool {
         let mut subject = subject.tokens();
@@ -121,5 +127,14 @@ mod tests {
     #[should_panic(expected = "is not a subject token")]
     fn an_unescaped_text_is_no_token() {
         Subject::from_tokens(["a", "b c"]);
+    }
+
+    #[test]
+    fn a_pattern_covers_its_example() {
+        for pattern in ["a", "a.b", "a.*.c", "a.>", "*.*.>"] {
+            let pattern = Subject::from_wire(pattern);
+            assert!(pattern.matches(&pattern.example()), "{pattern}");
+            assert!(!pattern.example().as_str().contains(['*', '>']));
+        }
     }
 }

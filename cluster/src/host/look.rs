@@ -181,8 +181,8 @@ pub(super) async fn listen(
     mut closing: oneshot::Receiver<()>,
 ) {
     const RETRY: Duration = Duration::from_millis(250);
-    /// A server answers within a few milliseconds; one that is gone has nothing for us.
-    const CLOSE_MAX: Duration = Duration::from_millis(100);
+    /// A server answers within a few milliseconds unless the machine is busy; one that is gone has nothing for us.
+    const CLOSE_MAX: Duration = Duration::from_millis(500);
     let subject = shard_subject(&shared.config.cluster, shard);
     let hear = async {
         loop {

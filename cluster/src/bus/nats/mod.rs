@@ -12,6 +12,7 @@ mod connect;
 mod events;
 mod inbox;
 mod link;
+mod subscription;
 #[cfg(feature = "simulation")]
 pub mod testing;
 #[cfg(test)]
@@ -22,16 +23,14 @@ pub use connect::ConnectError;
 
 use std::{sync::Arc, time::Duration};
 
-use async_nats::{StatusCode, Subscriber, connection::State};
+use async_nats::{StatusCode, connection::State};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
 use tokio::time::timeout;
 
-use self::{inbox::Inbox, link::Link};
+use self::{inbox::Inbox, link::Link, subscription::NatsSubscription};
 use super::{
-    Delivery, Driver, Headers, PublishError, RequestError, Subject, SubscribeError, Subscription, metrics,
-    millis,
+    Driver, Headers, PublishError, RequestError, Subject, SubscribeError, Subscription, metrics, millis,
 };
 
 const NAME: &str = "nats";
@@ -131,23 +130,6 @@ impl Driver for NatsBus {
         let subscriber = timeout(self.subscribe_timeout, in_force)
             .await
             .unwrap_or_else(|_| Err(unavailable("the server does not answer".into())))?;
-        Ok(Box::new(NatsSubscription { subscriber, link: self.link.clone() }))
-    }
-}
-
-struct NatsSubscription {
-    subscriber: Subscriber,
-    link: Link,
-}
-
-#[async_trait]
-impl Subscription for NatsSubscription {
-    async fn next(&mut self) -> Option<Delivery> {
-        self.subscriber.next().await.map(|message| self.link.delivery(message))
-    }
-
-    async fn close(&mut self) {
-        // It fails when the connection is closed for good, and then nothing is on its way.
-        let _ = self.subscriber.drain().await;
+        Ok(Box::new(NatsSubscription::new(subscriber, subject.clone(), self.clone())))
     }
 }
