@@ -10,6 +10,8 @@ pub enum Sabotage {
     FenceOff,
     /// P2: a command is answered before its step has committed.
     AnswerBeforeCommit,
+    /// P2: an effect's report is taken for durable before its step has committed.
+    ReportBeforeCommit,
     /// P3: an answer is not recorded under its idempotency key.
     AnswerNotRecorded,
     /// P4: a tail takes the doorbell's cursor for its position.
@@ -38,15 +40,18 @@ pub enum Sabotage {
     CancelAnsweredEarly,
     /// P11: an effect that was cancelled goes on, and its result counts.
     CancelledEffectEnds,
+    /// P11: what an effect reports counts though it was cancelled.
+    LateReportCounts,
     /// P11: a join fires again when a late child reports.
     JoinFiresTwice,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
+        Self::ReportBeforeCommit,
         Self::AnswerNotRecorded,
         Self::DoorbellIsTruth,
         Self::SnapshotCursorFromAnotherRead,
@@ -61,6 +66,7 @@ impl Sabotage {
         Self::UnknownIsFailed,
         Self::CancelAnsweredEarly,
         Self::CancelledEffectEnds,
+        Self::LateReportCounts,
         Self::JoinFiresTwice,
     ];
 }

@@ -6,11 +6,13 @@ use std::ops::Range;
 
 use cadre_cluster::{
     sabotage::Sabotage,
-    sim::{Scenario, simulate},
+    sim::{Scenario, Tally, simulate},
 };
 
-/// Runs seeds and fails with the first that breaks a promise, saying how to run it again.
+/// Runs seeds and fails with the first that breaks a promise, saying how to run it again. What the checks are
+/// about has to happen in some of them.
 fn hold(seeds: Range<u64>) {
+    let mut tally = Tally::new();
     for seed in seeds {
         let verdict = simulate(seed, &Scenario::default());
         assert!(
@@ -19,7 +21,11 @@ fn hold(seeds: Range<u64>) {
             verdict.violations
         );
         assert!(verdict.answers > 50 && verdict.events > 50, "seed {seed} did next to nothing: {verdict:?}");
+        for (what, times) in verdict.tally {
+            *tally.entry(what).or_default() += times;
+        }
     }
+    assert!(tally.values().all(|times| *times > 0), "something never happened: {tally:#?}");
 }
 
 // In parts, so that they run side by side.
@@ -80,6 +86,11 @@ fn p2_an_answer_before_the_commit_is_noticed() {
 #[test]
 fn p2_an_unknown_commit_taken_for_failed_is_noticed() {
     notice(Sabotage::UnknownIsFailed, 2);
+}
+
+#[test]
+fn p2_a_report_taken_for_durable_before_its_commit_is_noticed() {
+    notice(Sabotage::ReportBeforeCommit, 2);
 }
 
 #[test]
@@ -146,6 +157,11 @@ fn p11_a_cancel_answered_before_the_tree_is_closed_is_noticed() {
 #[test]
 fn p11_a_cancelled_effect_that_ends_is_noticed() {
     notice(Sabotage::CancelledEffectEnds, 11);
+}
+
+#[test]
+fn p11_a_report_after_the_cancellation_is_noticed() {
+    notice(Sabotage::LateReportCounts, 11);
 }
 
 #[test]

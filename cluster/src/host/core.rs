@@ -189,7 +189,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             Work::Progress { id, attempt, body, .. } => {
                 let current =
                     self.core.record.effects.get(id).is_some_and(|effect| effect.attempt == *attempt);
-                if !current {
+                if !current && !is_on(Sabotage::LateReportCounts) {
                     return Ok(Taken::Silent); // of an effect that has ended
                 }
                 match codec::unpack("effect progress", body) {

@@ -1,9 +1,11 @@
 //! The promises, checked on what is stored, what was read and what clients were told.
 
+mod reports;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    bank::{self, Account, AccountState},
+    bank::{self, Account, AccountState, How, Report},
     reader::Seen,
     record::Recorded,
     tree::{self, Branch, End, Join},
@@ -41,6 +43,8 @@ pub(super) struct Remains {
     pub readers: Vec<Seen>,
     pub log: Log,
     pub deeds: BTreeMap<String, Deed>,
+    /// Reports of effects that are said to be durable.
+    pub reported: Vec<Report>,
     /// Clients and readers that did not come to an end.
     pub stuck: Vec<String>,
     /// The most inputs that waited on a node, and the bound.
@@ -63,6 +67,7 @@ pub(super) fn check(remains: &Remains) -> Vec<Violation> {
     check.money(&remains.accounts, &ledger);
     check.reminders(&ledger);
     check.notices(&remains.log.told, &ledger, &remains.deeds);
+    check.reports(&remains.reported, &ledger);
     check.curses(remains, &ledger);
     check.progress(remains);
     check.bounds(remains);
@@ -266,7 +271,7 @@ impl Check {
     /// P7: every effect ends, as what it was, or is cancelled; what must not be repeated is not. P11: what is
     /// cancelled has no end afterwards.
     fn notices(&mut self, told: &[Told], ledger: &[Recorded<bank::Fact>], deeds: &BTreeMap<String, Deed>) {
-        let mut ends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut ends: BTreeMap<&str, Vec<How>> = BTreeMap::new();
         let mut begun = Vec::new();
         let mut cancelled = BTreeSet::new();
         for recorded in ledger {
@@ -277,9 +282,9 @@ impl Check {
                 }
                 bank::Fact::NoticeEnded { op, how } => {
                     self.expect(11, !cancelled.contains(op.as_str()), || {
-                        format!("{op} was cancelled, and then ended: {how}")
+                        format!("{op} was cancelled, and then ended: {how:?}")
                     });
-                    ends.entry(op).or_default().push(how);
+                    ends.entry(op).or_default().push(*how);
                 }
                 _ => {}
             }
@@ -294,7 +299,7 @@ impl Check {
             let settled = ended.len() == 1 || ended.is_empty() && cancelled.contains(op);
             self.expect(7, settled, || format!("{op} ended {ended:?}"));
             let deed = deeds.get(&format!("{who}#{op}")).copied().unwrap_or_default();
-            let really = ended.first() != Some(&"done") || deed.done > 0;
+            let really = !matches!(ended.first(), Some(How::Done { .. })) || deed.done > 0;
             self.expect(7, really, || format!("{op} is called done and was never done"));
             let repeated = once_only.contains(op) && deed.done > 1;
             self.expect(6, !repeated, || {

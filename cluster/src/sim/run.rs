@@ -17,6 +17,7 @@ use super::{
     nodes::{CLUSTER, Env, SimNode},
     owners::OwnerWatch,
     reader::{Seen, follow},
+    tally::{Tally, tally},
     tree::{Branch, FOREST},
     workload::{Customer, Log, TENANT},
     world::World,
@@ -75,6 +76,8 @@ pub struct Verdict {
     pub answers: usize,
     /// How many events there are in the feeds.
     pub events: usize,
+    /// How often what the checks are about has happened.
+    pub tally: Tally,
     /// A hash over everything that happened, in order.
     pub fingerprint: u64,
     /// What happened, in words.
@@ -158,6 +161,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         readers: seen,
         log,
         deeds: world.deeds(),
+        reported: world.all_reported(),
         stuck,
         waiting: (waiting, env.config("any").inputs_waiting_max),
     };
@@ -168,6 +172,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         commits: commits.count,
         answers,
         events: remains.ledger.len() + remains.forest.len(),
+        tally: tally(&remains),
         fingerprint: commits.hash.digest(),
         trace: trace.lines(),
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::{join_all, join3};
+use futures::future::{join, join_all, join3};
 
 use super::{
     Dice, Trace,
@@ -146,14 +146,16 @@ impl Customer {
         self.tell(who, bank::Command::Forget { op: format!("{op}-forget"), reminder: op.to_owned() }).await;
     }
 
-    /// Has a notice sent, and cancels it while it is tried, or just before or after.
+    /// Has a notice sent, and cancels it while it is tried, or just before or after, and while other things happen.
     async fn notify_and_silence(&self, op: &str) {
         let who = account(self.dice.between(1..=ACCOUNTS));
         let repeat = if self.dice.chance(0.5) { Repeat::Safe } else { Repeat::Never };
         self.tell(who.clone(), bank::Command::Notify { op: op.to_owned(), repeat }).await;
-        tokio::time::sleep(Duration::from_millis(self.dice.between(0..=300))).await;
-        let op = op.to_owned();
-        self.tell(who, bank::Command::Silence { op: format!("{op}-silence"), notice: op }).await;
+        tokio::time::sleep(Duration::from_millis(self.dice.between(0..=150))).await;
+        let deposit = bank::Command::Deposit { op: format!("{op}-meanwhile"), amount: 1 };
+        let silence = bank::Command::Silence { op: format!("{op}-silence"), notice: op.to_owned() };
+        let (told, ()) = join(self.ask(&who, &deposit), self.tell(who.clone(), silence)).await;
+        self.log(|log| log.told.push(told));
     }
 
     /// Something that cannot be applied, with neighbours that can.
