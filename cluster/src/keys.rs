@@ -336,6 +336,12 @@ pub fn dead_letters(tenant: &str) -> KeyRange {
     KeyRange::prefix(pack(&(TENANT, tenant, DEAD)))
 }
 
+/// Whose a dead letter is.
+pub fn dead_letter_owner(key: &[u8]) -> Option<Address> {
+    let (_, tenant, _, kind, id, _): (i64, String, i64, String, String, Versionstamp) = unpack(key).ok()?;
+    Address::new(&tenant, &kind, &id).ok()
+}
+
 /// A record of the runtime's own, `path` being tuple-encoded by it.
 pub fn data(tenant: &str, path: &[u8]) -> Bytes {
     let mut bytes = pack(&(TENANT, tenant, DATA));

@@ -28,6 +28,8 @@ pub enum Sabotage {
     TimerFiresEarly,
     /// P6: an input that cannot be applied is dropped without a dead letter.
     DeadLetterForgotten,
+    /// P6: a message that cannot be applied is put aside twice.
+    DeadLetterTwice,
     /// P7: nobody looks for work when a doorbell was lost.
     NoPeriodicLook,
     /// P7: effects that were pending when an owner died are forgotten.
@@ -48,7 +50,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
         Self::ReportBeforeCommit,
@@ -60,6 +62,7 @@ impl Sabotage {
         Self::CancelledTimerFires,
         Self::TimerFiresEarly,
         Self::DeadLetterForgotten,
+        Self::DeadLetterTwice,
         Self::NoPeriodicLook,
         Self::EffectsNotRedriven,
         Self::AdmissionOff,

@@ -134,6 +134,11 @@ fn p6_an_input_put_aside_without_a_dead_letter_is_noticed() {
 }
 
 #[test]
+fn p6_an_input_put_aside_twice_is_noticed() {
+    notice(Sabotage::DeadLetterTwice, 6);
+}
+
+#[test]
 fn p7_work_that_nobody_looks_for_is_noticed() {
     // Somebody nearly always rings again: it shows in about one seed of a hundred.
     notice_within(1_000, Sabotage::NoPeriodicLook, 7);

@@ -451,7 +451,8 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         let letter = DeadLetter::new(work.label(), &work.body(), reason, self.now);
         let (address, input, reason) = (self.address, work.label(), letter.reason.clone());
         tracing::warn!(%address, input, reason, "input put aside as a dead letter");
-        if !is_on(Sabotage::DeadLetterForgotten) {
+        let times = 1 + usize::from(is_on(Sabotage::DeadLetterTwice));
+        for _ in 0..if is_on(Sabotage::DeadLetterForgotten) { 0 } else { times } {
             self.write(Write::Stamped(vec![(keys::dead_letter(self.address), codec::encode(&letter))]));
         }
         Taken::Poisoned(reason)

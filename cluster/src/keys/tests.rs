@@ -44,6 +44,7 @@ proptest! {
         prop_assert_eq!(parse_awake(&awake(shard, &of)), Some(of.clone()));
         prop_assert_eq!(expiry_owner(&stamped(expiry(shard, due, &of), &stamp, position)), Some(of.clone()));
         prop_assert_eq!(parse_state(&state(&of)), Some(of.clone()));
+        prop_assert_eq!(dead_letter_owner(&stamped(dead_letter(&of), &stamp, position)), Some(of.clone()));
         let event = stamped(feed_event(of.tenant(), &name, epoch), &stamp, position);
         let at = Some((epoch, stamp, position));
         prop_assert_eq!(parse_position(&event, feed(of.tenant(), &name).len()), at);

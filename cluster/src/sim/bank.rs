@@ -133,7 +133,7 @@ pub(super) enum Fact {
     NoticeReported { op: String, report: Report },
     NoticeEnded { op: String, how: How },
     NoticeCancelled { op: String, notice: String },
-    CurseSent { op: String },
+    CurseSent { op: String, to: Address },
 }
 
 impl Fact {
@@ -146,7 +146,7 @@ impl Fact {
             | Self::ReminderForgotten { op, .. }
             | Self::NoticeBegun { op }
             | Self::NoticeCancelled { op, .. }
-            | Self::CurseSent { op } => (op, true),
+            | Self::CurseSent { op, .. } => (op, true),
             Self::Received { op, .. }
             | Self::ReminderFired { op }
             | Self::NoticeReported { op, .. }
@@ -247,7 +247,9 @@ impl Entity for Account {
             }
             Input::Command(Command::Curse { op, to, curse }) => {
                 let message = Message::Cursed { op: op.clone(), curse };
-                Decision::facts([Fact::CurseSent { op }]).send::<Account>(to, &message).reply(state.balance)
+                Decision::facts([Fact::CurseSent { op, to: to.clone() }])
+                    .send::<Account>(to, &message)
+                    .reply(state.balance)
             }
             Input::Command(Command::Explode { op }) => explode(&op),
             Input::Message { message: Message::Cursed { op, curse }, .. } => match curse {

@@ -1,5 +1,6 @@
 //! The promises, checked on what is stored, what was read and what clients were told.
 
+mod letters;
 mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +17,12 @@ use crate::{
     address::Address,
     clock::Timestamp,
     feed::Event,
-    host::{DeadLetter, Entity, Repeat, read_entity},
+    host::{Entity, Repeat, read_entity},
     keys,
     store::KeyValue,
 };
+
+pub(super) use letters::Letter;
 
 /// A promise that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +41,7 @@ pub(super) struct Remains {
     pub branches: Vec<KeyValue>,
     /// Keys of inboxes, timers and pending effects.
     pub leftovers: Vec<String>,
-    pub dead_letters: Vec<DeadLetter>,
+    pub dead_letters: Vec<Letter>,
     pub intruders: Vec<String>,
     pub readers: Vec<Seen>,
     pub log: Log,
@@ -68,7 +71,7 @@ pub(super) fn check(remains: &Remains) -> Vec<Violation> {
     check.reminders(&ledger);
     check.notices(&remains.log.told, &ledger, &remains.deeds);
     check.reports(&remains.reported, &ledger);
-    check.curses(remains, &ledger);
+    check.letters(&remains.dead_letters, &remains.log.exploded, &ledger);
     check.progress(remains);
     check.bounds(remains);
     check.trees(&remains.log.planted, &forest);
@@ -306,28 +309,6 @@ impl Check {
                 format!("{op} must not be repeated and was done {} times", deed.done)
             });
         }
-    }
-
-    /// P6, P9: what cannot be applied is put aside, a message once, and nothing else is.
-    fn curses(&mut self, remains: &Remains, ledger: &[Recorded<bank::Fact>]) {
-        let mut letters: BTreeMap<(&str, String), u32> = BTreeMap::new();
-        for letter in &remains.dead_letters {
-            let what =
-                letter.reason.find("cursed <").map_or(letter.reason.as_str(), |at| &letter.reason[at..]);
-            let what = what.split_inclusive('>').next().unwrap_or_default();
-            *letters.entry((&letter.input, what.to_owned())).or_default() += 1;
-        }
-        for recorded in ledger {
-            let bank::Fact::CurseSent { op } = &recorded.fact else { continue };
-            let times = letters.remove(&("message", bank::cursed(op))).unwrap_or(0);
-            self.expect(6, times == 1, || format!("the curse {op} was put aside {times} times"));
-        }
-        for op in &remains.log.exploded {
-            // A command that is not known to be put aside is sent again: once or more.
-            let known = letters.remove(&("command", bank::cursed(op))).is_some();
-            self.expect(2, known, || format!("{op} is said to be put aside and is not"));
-        }
-        self.expect(6, letters.is_empty(), || format!("put aside: {letters:?}"));
     }
 
     /// P7: when faults have stopped, everything ends.

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{
     Dice, Lifeline, Trace,
     bank::{Account, LEDGER},
-    check::{Remains, Violation, check},
+    check::{Letter, Remains, Violation, check},
     nemesis,
     nodes::{CLUSTER, Env, SimNode},
     owners::OwnerWatch,
@@ -25,9 +25,8 @@ use super::{
 use crate::{
     address::ShardId,
     bus::simulated::SimBus,
-    codec,
     feed::{Cursor, Event, Feed},
-    host::{Client, DeadLetter, Entity},
+    host::{Client, Entity},
     keys,
     sabotage::{self, Sabotage},
     store::{KeyRange, simulated::SimStore},
@@ -156,7 +155,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         accounts: env.store.scan(&keys::states(TENANT, Account::KIND)),
         branches: env.store.scan(&keys::states(TENANT, Branch::KIND)),
         leftovers,
-        dead_letters: dead_letters(&env),
+        dead_letters: env.store.scan(&keys::dead_letters(TENANT)).iter().map(Letter::read).collect(),
         intruders: owners.intruders(),
         readers: seen,
         log,
@@ -280,11 +279,6 @@ async fn come_to_rest(env: &Env, deadline: Instant) -> Vec<String> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-}
-
-fn dead_letters(env: &Env) -> Vec<DeadLetter> {
-    let stored = env.store.scan(&keys::dead_letters(TENANT));
-    stored.iter().map(|pair| codec::decode(&pair.value).expect("a dead letter is stored as one")).collect()
 }
 
 async fn whole_feed(env: &Env, feed: &str) -> Vec<Event> {

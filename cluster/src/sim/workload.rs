@@ -43,6 +43,15 @@ pub(super) struct Planted {
     pub end: Option<End>,
 }
 
+/// A command that was put aside, as it should be.
+#[derive(Debug, Clone)]
+pub(super) struct Exploded {
+    pub who: Address,
+    pub op: String,
+    /// How often it was called.
+    pub calls: u64,
+}
+
 /// What all clients were told.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -53,7 +62,7 @@ pub(super) struct Log {
     /// Commands that could not be applied, though they can.
     pub poisoned: Vec<String>,
     /// Commands that were put aside as they should.
-    pub exploded: Vec<String>,
+    pub exploded: Vec<Exploded>,
     pub busy: u64,
 }
 
@@ -178,11 +187,12 @@ impl Customer {
 
     async fn explode(&self, who: &Address, op: &str) {
         let command = bank::Command::Explode { op: op.to_owned() };
-        loop {
+        for calls in 1.. {
             match self.client.call::<Account>(who, &command, Some(op), TIMEOUT).await {
                 Err(CallError::Poisoned { reason }) if reason.contains(&cursed(op)) => {
                     self.trace.note(format_args!("{}: {op} was put aside", self.name));
-                    return self.log(|log| log.exploded.push(op.to_owned()));
+                    let exploded = Exploded { who: who.clone(), op: op.to_owned(), calls };
+                    return self.log(|log| log.exploded.push(exploded));
                 }
                 Ok(called) => {
                     return self.log(|log| log.contradictions.push(format!("{op} was answered {called:?}")));
