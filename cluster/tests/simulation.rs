@@ -62,15 +62,12 @@ fn one_seed_gives_one_simulation() {
 
 /// Breaks a promise on purpose; a check of that promise has to notice within a bounded number of seeds.
 fn notice(sabotage: Sabotage, promise: u8) {
-    notice_within(300, sabotage, promise);
-}
-
-fn notice_within(seeds: u64, sabotage: Sabotage, promise: u8) {
+    const SEEDS: u64 = 300;
     let scenario = Scenario { sabotage: Some(sabotage), ..Scenario::default() };
-    let noticed = (0..seeds).any(|seed| {
+    let noticed = (0..SEEDS).any(|seed| {
         simulate(seed, &scenario).violations.iter().any(|violation| violation.promise == promise)
     });
-    assert!(noticed, "{sabotage:?} breaks P{promise}, and {seeds} seeds did not notice");
+    assert!(noticed, "{sabotage:?} breaks P{promise}, and {SEEDS} seeds did not notice");
 }
 
 #[test]
@@ -140,8 +137,7 @@ fn p6_an_input_put_aside_twice_is_noticed() {
 
 #[test]
 fn p7_work_that_nobody_looks_for_is_noticed() {
-    // Somebody nearly always rings again: it shows in about one seed of a hundred.
-    notice_within(1_000, Sabotage::NoPeriodicLook, 7);
+    notice(Sabotage::NoPeriodicLook, 7);
 }
 
 #[test]

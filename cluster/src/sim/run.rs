@@ -131,6 +131,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
 
     let deadline = Instant::now() + REST;
     let mut stuck = finish(customers, deadline).await;
+    stuck.extend(leave_gifts(&env, &nodes, &dice, scenario, &log, deadline).await);
     // What was sent in bad times may still arrive, seconds later.
     env.store.settled().await;
     let leftovers = come_to_rest(&env, deadline).await;
@@ -236,17 +237,42 @@ fn start_customers(
     (0..scenario.clients)
         .map(|index| {
             let name = format!("client-{index}");
-            let bus = Arc::new(env.bus.connect(Lifeline::new("clients")));
-            let customer = Customer {
-                name: name.clone(),
-                client: Client::remote(CLUSTER, scenario.shards, bus),
-                dice: dice.fork(),
-                log: log.clone(),
-                trace: env.trace.clone(),
-            };
+            let customer = customer(env, dice, scenario, log, &name);
             (name, tokio::spawn(customer.work(scenario.operations)))
         })
         .collect()
+}
+
+/// The last that happens: transfers while no node hears another's doorbells, to accounts that nobody rings again.
+/// Only a look finds them.
+async fn leave_gifts(
+    env: &Arc<Env>,
+    nodes: &[Arc<SimNode>],
+    dice: &Dice,
+    scenario: &Scenario,
+    log: &Arc<Mutex<Log>>,
+    deadline: Instant,
+) -> Vec<String> {
+    let pairs = || nodes.iter().flat_map(|one| nodes.iter().map(move |other| (&one.name, &other.name)));
+    pairs().for_each(|(one, other)| env.bus.block(one, other));
+    let name = "heirs".to_owned();
+    let giver = customer(env, dice, scenario, log, &name);
+    let stuck = finish(vec![(name, tokio::spawn(giver.bequeath(dice.between(1..=4))))], deadline).await;
+    // The doorbells ring right after the answers.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    env.bus.heal_all();
+    stuck
+}
+
+fn customer(env: &Arc<Env>, dice: &Dice, scenario: &Scenario, log: &Arc<Mutex<Log>>, name: &str) -> Customer {
+    let bus = Arc::new(env.bus.connect(Lifeline::new("clients")));
+    Customer {
+        name: name.to_owned(),
+        client: Client::remote(CLUSTER, scenario.shards, bus),
+        dice: dice.fork(),
+        log: log.clone(),
+        trace: env.trace.clone(),
+    }
 }
 
 async fn finish(customers: Vec<(String, JoinHandle<()>)>, deadline: Instant) -> Vec<String> {

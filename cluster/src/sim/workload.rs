@@ -99,6 +99,17 @@ impl Customer {
         }
     }
 
+    /// Transfers to accounts that nobody knows of but by these transfers.
+    pub async fn bequeath(self, gifts: u64) {
+        for number in 0..gifts {
+            let op = format!("{}-{number}", self.name);
+            let who = account(self.dice.between(1..=ACCOUNTS));
+            self.tell(who.clone(), bank::Command::Deposit { op: format!("{op}-saved"), amount: 1 }).await;
+            let to = Address::new(TENANT, Account::KIND, &op).expect("a short name is an address");
+            self.tell(who, bank::Command::Transfer { op, to, amount: 1 }).await;
+        }
+    }
+
     fn draw(&self, op: &str) -> bank::Command {
         let op = op.to_owned();
         match self.dice.between(0..=9) {
