@@ -18,6 +18,12 @@ pub enum Sabotage {
     DoorbellIsTruth,
     /// P4: a snapshot's cursor is taken before the snapshot is read.
     SnapshotCursorFromAnotherRead,
+    /// P4: of several events of one step, only the first is in its indexes.
+    EventNotIndexed,
+    /// P4: events are trimmed without a mark that says so.
+    TrimNotMarked,
+    /// P4: events are trimmed, and their index entries stay.
+    IndexNotTrimmed,
     /// P5: a step changes state without a fact that says so.
     StateWithoutFact,
     /// P6: an inbox message is applied but not consumed in the same transaction.
@@ -50,13 +56,16 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
         Self::ReportBeforeCommit,
         Self::AnswerNotRecorded,
         Self::DoorbellIsTruth,
         Self::SnapshotCursorFromAnotherRead,
+        Self::EventNotIndexed,
+        Self::TrimNotMarked,
+        Self::IndexNotTrimmed,
         Self::StateWithoutFact,
         Self::InboxNotConsumed,
         Self::CancelledTimerFires,

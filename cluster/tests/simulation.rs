@@ -106,6 +106,21 @@ fn p4_a_snapshot_with_the_cursor_of_another_read_is_noticed() {
 }
 
 #[test]
+fn p4_an_event_that_is_not_indexed_is_noticed() {
+    notice(Sabotage::EventNotIndexed, 4);
+}
+
+#[test]
+fn p4_a_trim_without_a_mark_is_noticed() {
+    notice(Sabotage::TrimNotMarked, 4);
+}
+
+#[test]
+fn p4_an_index_that_is_not_trimmed_is_noticed() {
+    notice(Sabotage::IndexNotTrimmed, 4);
+}
+
+#[test]
 fn p5_a_change_without_a_fact_is_noticed() {
     notice(Sabotage::StateWithoutFact, 5);
 }

@@ -6,6 +6,7 @@ use super::{Cursor, EventRecord, Feed, read::Error as FeedError};
 use crate::{
     codec::{self, Stored},
     keys,
+    sabotage::{Sabotage, is_on},
     store::{Attempt, CommitError, KeyRange, RangeRead, key_after},
 };
 
@@ -74,7 +75,7 @@ async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
     let mut trimmed_to = to;
     for pair in &page.pairs {
         let record: EventRecord = codec::decode(&pair.value).map_err(FeedError::from)?;
-        for term in &record.terms {
+        for term in record.terms.iter().filter(|_| !is_on(Sabotage::IndexNotTrimmed)) {
             let index = keys::index(&feed.tenant, &feed.id, &term.index, &term.term);
             tx.clear([&index[..], &pair.key[prefix.len()..]].concat());
         }
@@ -92,7 +93,9 @@ async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
     if let Some(pair) = page.pairs.last() {
         tx.clear_range(KeyRange::new(range.begin, key_after(&pair.key)));
     }
-    tx.set(meta, codec::encode(&TrimRecord { trimmed_to }));
+    if !is_on(Sabotage::TrimNotMarked) {
+        tx.set(meta, codec::encode(&TrimRecord { trimmed_to }));
+    }
     tx.commit().await?;
     Ok((page.pairs.len(), page.more))
 }

@@ -397,7 +397,8 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         let Some((feed, event)) = event else { return Ok(None) };
         let tenant = self.address.tenant();
         let mut stamped = vec![];
-        for term in &event.terms {
+        let indexed = !is_on(Sabotage::EventNotIndexed) || self.draft.feed.is_none();
+        for term in event.terms.iter().filter(|_| indexed) {
             let key = keys::index_entry(tenant, &feed, &term.index, &term.term, self.feed_epoch);
             stamped.push((key, Bytes::new()));
         }

@@ -1,12 +1,16 @@
 //! The promises, checked on what is stored, what was read and what clients were told.
 
+mod feeds;
 mod letters;
 mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Serialize, de::DeserializeOwned};
+
 use super::{
     bank::{self, Account, AccountState, How, Report},
+    janitor::Swept,
     reader::Seen,
     record::Recorded,
     tree::{self, Branch, End, Join},
@@ -16,12 +20,12 @@ use super::{
 use crate::{
     address::Address,
     clock::Timestamp,
-    feed::Event,
     host::{Entity, Repeat, read_entity},
     keys,
     store::KeyValue,
 };
 
+pub(super) use feeds::Kept;
 pub(super) use letters::Letter;
 
 /// A promise that was not kept.
@@ -35,8 +39,8 @@ pub struct Violation {
 
 /// Everything that a simulation leaves behind.
 pub(super) struct Remains {
-    pub ledger: Vec<Event>,
-    pub forest: Vec<Event>,
+    pub feeds: Vec<Kept>,
+    pub swept: Vec<Swept>,
     pub accounts: Vec<KeyValue>,
     pub branches: Vec<KeyValue>,
     /// Keys of inboxes, timers and pending effects.
@@ -54,17 +58,26 @@ pub(super) struct Remains {
     pub waiting: (usize, usize),
 }
 
+impl Remains {
+    /// All that ever happened in a feed.
+    pub fn facts<F: Serialize + DeserializeOwned>(&self, feed: &str) -> Vec<Recorded<F>> {
+        let kept = self.feeds.iter().filter(|kept| kept.feed == feed);
+        kept.flat_map(|kept| &kept.appended).map(|appended| Recorded::read(&appended.event)).collect()
+    }
+}
+
 /// All violations, the most telling first.
 pub(super) fn check(remains: &Remains) -> Vec<Violation> {
     let mut check = Check { violations: Vec::new() };
-    let ledger: Vec<_> = remains.ledger.iter().map(Recorded::<bank::Fact>::read).collect();
-    let forest: Vec<_> = remains.forest.iter().map(Recorded::<tree::Fact>::read).collect();
+    let ledger = remains.facts::<bank::Fact>(bank::LEDGER);
+    let forest = remains.facts::<tree::Fact>(tree::FOREST);
     for intruder in &remains.intruders {
         check.broken(1, intruder.clone());
     }
     check.acknowledged(&remains.log.told, &ledger);
     check.once(&remains.log, &ledger);
     check.readers(remains);
+    check.feeds(&remains.feeds, &remains.swept);
     check.replay::<Account>(&remains.accounts, &ledger);
     check.replay::<Branch>(&remains.branches, &forest);
     check.money(&remains.accounts, &ledger);
@@ -131,51 +144,6 @@ impl Check {
             let done = ledger.iter().any(|recorded| recorded.fact.op() == (told.command.op(), true));
             self.expect(3, told.answer.is_ok() || !done, || format!("refused and yet done: {told:?}"));
         }
-    }
-
-    /// P4: each reader saw what the feed holds after its start, once, in order.
-    fn readers(&mut self, remains: &Remains) {
-        for (number, seen) in remains.readers.iter().enumerate() {
-            let feed = if seen.feed == bank::LEDGER { &remains.ledger } else { &remains.forest };
-            let start = seen.snapshot.as_ref().map(|snapshot| snapshot.cursor);
-            let expected: Vec<&Event> =
-                feed.iter().filter(|event| start.is_none_or(|start| event.cursor > start)).collect();
-            let same = seen.events.iter().eq(expected.iter().copied());
-            self.expect(4, same, || {
-                let differs = seen.events.iter().zip(&expected).position(|(seen, stored)| seen != *stored);
-                format!(
-                    "reader {number} of {} saw {} of {} events, first difference at {differs:?}",
-                    seen.feed,
-                    seen.events.len(),
-                    expected.len()
-                )
-            });
-            self.expect(4, seen.gaps == 0, || format!("reader {number} was told of a gap"));
-            if let (Some(snapshot), bank::LEDGER) = (&seen.snapshot, seen.feed) {
-                self.snapshot_and_tail(number, &snapshot.entities, &seen.events, &remains.accounts);
-            }
-        }
-    }
-
-    /// P4, P5: a snapshot and the tail after it give what is served in the end.
-    fn snapshot_and_tail(
-        &mut self,
-        number: usize,
-        snapshot: &[KeyValue],
-        tail: &[Event],
-        stored: &[KeyValue],
-    ) {
-        let mut folded = states::<Account>(snapshot);
-        for event in tail {
-            let recorded = Recorded::<bank::Fact>::read(event);
-            Account::apply(&mut folded.entry(recorded.who).or_default().1, &recorded.fact);
-        }
-        let stored = states::<Account>(stored);
-        let same =
-            folded.iter().all(|(who, (_, state))| stored.get(who).is_some_and(|(_, known)| known == state));
-        self.expect(4, same && folded.len() == stored.len(), || {
-            format!("snapshot and tail of reader {number} do not add up to what is stored")
-        });
     }
 
     /// P5: folding the feed gives what is stored, and no fact is missing or doubled.

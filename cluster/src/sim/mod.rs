@@ -9,6 +9,8 @@
 mod bank;
 mod check;
 mod dice;
+mod history;
+mod janitor;
 mod lifeline;
 mod nemesis;
 mod nodes;

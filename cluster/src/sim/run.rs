@@ -12,20 +12,22 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{
     Dice, Lifeline, Trace,
     bank::{Account, LEDGER},
-    check::{Letter, Remains, Violation, check},
+    check::{Kept, Letter, Remains, Violation, check},
+    history::History,
+    janitor::{Swept, sweep},
     nemesis,
     nodes::{CLUSTER, Env, SimNode},
     owners::OwnerWatch,
-    reader::{Seen, follow},
+    reader::{Reading, Seen, follow},
     tally::{Tally, tally},
     tree::{Branch, FOREST},
-    workload::{Customer, Log, TENANT},
+    workload::{ACCOUNTS, Customer, Log, TENANT},
     world::World,
 };
 use crate::{
     address::ShardId,
     bus::simulated::SimBus,
-    feed::{Cursor, Event, Feed},
+    feed::{Cursor, Feed, Filter},
     host::{Client, Entity},
     keys,
     sabotage::{self, Sabotage},
@@ -115,7 +117,8 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         Arc::new(Env { world: world.clone(), store, bus, trace: trace.clone(), shards: scenario.shards });
     let owners = OwnerWatch::default();
     let commits = Arc::new(Mutex::new(Commits::default()));
-    watch_commits(&env, &owners, &commits);
+    let history = History::default();
+    watch_commits(&env, &owners, &history, &commits);
 
     let nodes: Vec<_> = (0..scenario.nodes)
         .map(|index| SimNode::new(&format!("node-{index}"), env.clone(), dice.fork()))
@@ -123,6 +126,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     join_all(nodes.iter().map(|node| node.start())).await;
     let (stop, stopping) = watch::channel(None);
     let readers = start_readers(&env, &dice, &stopping);
+    let janitors = start_janitors(&env, &dice, &stopping);
     let waiting_most = watch_waiting(&nodes);
     let log = Arc::new(Mutex::new(Log::default()));
     let customers = start_customers(&env, &dice, scenario, &log);
@@ -137,13 +141,9 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let leftovers = come_to_rest(&env, deadline).await;
     // Readers get a moment longer than the slowest periodic look.
     stop.send_replace(Some(Instant::now() + Duration::from_secs(3)));
-    let mut seen = Vec::new();
-    for (index, reader) in readers.into_iter().enumerate() {
-        match tokio::time::timeout_at(deadline + Duration::from_secs(10), reader).await {
-            Ok(Ok(reader)) => seen.push(reader),
-            _ => stuck.push(format!("reader {index}")),
-        }
-    }
+    let deadline = deadline + Duration::from_secs(10);
+    let seen = ended("reader", readers, deadline, &mut stuck).await;
+    let swept = ended("janitor", janitors, deadline, &mut stuck).await;
     env.store.settled().await;
     let waiting = *waiting_most.1.lock().unwrap_or_else(PoisonError::into_inner);
     waiting_most.0.abort();
@@ -151,8 +151,8 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let log = std::mem::take(&mut *log.lock().unwrap_or_else(PoisonError::into_inner));
     let answers = log.told.len();
     let remains = Remains {
-        ledger: whole_feed(&env, LEDGER).await,
-        forest: whole_feed(&env, FOREST).await,
+        feeds: vec![keep(&env, &history, LEDGER).await, keep(&env, &history, FOREST).await],
+        swept,
         accounts: env.store.scan(&keys::states(TENANT, Account::KIND)),
         branches: env.store.scan(&keys::states(TENANT, Branch::KIND)),
         leftovers,
@@ -171,18 +171,20 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         violations: check(&remains),
         commits: commits.count,
         answers,
-        events: remains.ledger.len() + remains.forest.len(),
+        events: remains.feeds.iter().map(|kept| kept.appended.len()).sum(),
         tally: tally(&remains),
         fingerprint: commits.hash.digest(),
         trace: trace.lines(),
     }
 }
 
-/// Checks owners, and hashes what is committed when and by whom.
-fn watch_commits(env: &Arc<Env>, owners: &OwnerWatch, commits: &Arc<Mutex<Commits>>) {
-    let (owners, commits, world, shards) = (owners.clone(), commits.clone(), env.world.clone(), env.shards);
+/// Checks owners, keeps all events, and hashes what is committed when and by whom.
+fn watch_commits(env: &Arc<Env>, owners: &OwnerWatch, history: &History, commits: &Arc<Mutex<Commits>>) {
+    let (owners, history, commits) = (owners.clone(), history.clone(), commits.clone());
+    let (world, shards) = (env.world.clone(), env.shards);
     env.store.on_commit(move |stamp, node, commit| {
         owners.see(stamp, commit, shards);
+        history.see(stamp, commit);
         let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
         commits.count += 1;
         let line = format!("{} {stamp} {node} {:?}", world.now(), commit.mutations);
@@ -195,19 +197,56 @@ fn start_readers(
     dice: &Dice,
     stopping: &watch::Receiver<Option<Instant>>,
 ) -> Vec<JoinHandle<Seen>> {
-    let start = |name: &str, feed, kind, wait_ms: u64| {
-        let (env, name, dice, stopping) = (env.clone(), name.to_owned(), dice.fork(), stopping.clone());
+    let filter = |index: &str, term: String| Some(Filter { index: index.to_owned(), term });
+    let ledger = Reading { feed: LEDGER, ..Reading::default() };
+    let forest = Reading { feed: FOREST, ..Reading::default() };
+    let snapshot = Reading { snapshot_of: Some(Account::KIND), ..ledger.clone() };
+    let of_account = filter("account", format!("account-{}", dice.between(1..=ACCOUNTS)));
+    let of_depth = filter("depth", "1".to_owned());
+    let readings = [
+        (0, ledger.clone()),
+        (0, forest.clone()),
+        (dice.between(0..=15_000), snapshot.clone()),
+        (dice.between(0..=15_000), snapshot),
+        (0, Reading { filter: of_account, ..ledger }),
+        (0, Reading { dawdles: true, ..forest.clone() }),
+        (0, Reading { filter: of_depth, dawdles: true, ..forest }),
+    ];
+    let start = |(number, (wait_ms, reading)): (usize, (u64, Reading))| {
+        let (env, dice, stopping) = (env.clone(), dice.fork(), stopping.clone());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-            follow(env, name, feed, kind, dice, stopping).await
+            follow(env, format!("reader-{number}"), reading, dice, stopping).await
         })
     };
-    vec![
-        start("reader-0", LEDGER, None, 0),
-        start("reader-1", FOREST, None, 0),
-        start("reader-2", LEDGER, Some(Account::KIND), dice.between(0..=15_000)),
-        start("reader-3", LEDGER, Some(Account::KIND), dice.between(0..=15_000)),
-    ]
+    readings.into_iter().enumerate().map(start).collect()
+}
+
+fn start_janitors(
+    env: &Arc<Env>,
+    dice: &Dice,
+    stopping: &watch::Receiver<Option<Instant>>,
+) -> Vec<JoinHandle<Swept>> {
+    let start =
+        |number| tokio::spawn(sweep(env.clone(), format!("janitor-{number}"), dice.fork(), stopping.clone()));
+    (0..2).map(start).collect()
+}
+
+/// What these tasks came to, as far as they came to an end.
+async fn ended<T>(
+    what: &str,
+    tasks: Vec<JoinHandle<T>>,
+    deadline: Instant,
+    stuck: &mut Vec<String>,
+) -> Vec<T> {
+    let mut results = Vec::new();
+    for (number, task) in tasks.into_iter().enumerate() {
+        match tokio::time::timeout_at(deadline, task).await {
+            Ok(Ok(result)) => results.push(result),
+            _ => stuck.push(format!("{what} {number}")),
+        }
+    }
+    results
 }
 
 /// Samples how many inputs wait.
@@ -307,16 +346,25 @@ async fn come_to_rest(env: &Env, deadline: Instant) -> Vec<String> {
     }
 }
 
-async fn whole_feed(env: &Env, feed: &str) -> Vec<Event> {
+/// What a feed got, and what is left of it.
+async fn keep(env: &Env, history: &History, id: &'static str) -> Kept {
     let store = env.store.connect(Lifeline::new("checker"));
-    let feed = Feed::new(store, TENANT, feed, 1);
-    let (mut events, mut cursor) = (Vec::new(), Cursor::START);
+    let feed = Feed::new(store, TENANT, id, 1);
+    let mut kept = Kept {
+        feed: id,
+        appended: history.of(id),
+        trimmed_to: None,
+        events: Vec::new(),
+        index: env.store.scan(&keys::indexes(TENANT, id)),
+    };
+    let mut cursor = Cursor::START;
     loop {
         let page = feed.read(cursor, Feed::PAGE_EVENTS_MAX).await.expect("the store is well again");
         cursor = page.cursor;
-        events.extend(page.events);
+        kept.trimmed_to = kept.trimmed_to.or(page.gap.map(|gap| gap.to));
+        kept.events.extend(page.events);
         if !page.more {
-            return events;
+            return kept;
         }
     }
 }

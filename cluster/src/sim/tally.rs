@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    bank::{Fact, How},
+    bank::{Fact, How, LEDGER},
     check::Remains,
-    record::Recorded,
 };
 
 /// Counts by name.
@@ -14,11 +13,18 @@ pub type Tally = BTreeMap<&'static str, u64>;
 pub(super) fn tally(remains: &Remains) -> Tally {
     let mut tally = Tally::new();
     let mut count = |name, many: usize| *tally.entry(name).or_default() += many as u64;
-    for event in &remains.ledger {
-        let fact = Recorded::<Fact>::read(event).fact;
+    for fact in remains.facts::<Fact>(LEDGER).into_iter().map(|recorded| recorded.fact) {
         count("reports of effects", usize::from(matches!(fact, Fact::NoticeReported { .. })));
         count("effects cancelled", usize::from(matches!(fact, Fact::NoticeCancelled { .. })));
         count("effects lost", usize::from(matches!(fact, Fact::NoticeEnded { how: How::Lost, .. })));
+    }
+    for kept in &remains.feeds {
+        count("events trimmed", kept.appended.len() - kept.events.len());
+    }
+    for seen in &remains.readers {
+        count("gaps told to readers", seen.gaps.len());
+        let filtered = seen.reading.filter.is_some();
+        count("events read by filter", if filtered { seen.events.len() } else { 0 });
     }
     count("dead letters", remains.dead_letters.len());
     tally
