@@ -14,6 +14,8 @@ pub enum Sabotage {
     ReportBeforeCommit,
     /// P3: an answer is not recorded under its idempotency key.
     AnswerNotRecorded,
+    /// P3: a command without a key is sent again though it may have been done.
+    KeylessSentAgain,
     /// P4: a tail takes the doorbell's cursor for its position.
     DoorbellIsTruth,
     /// P4: a snapshot's cursor is taken before the snapshot is read.
@@ -56,11 +58,12 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
         Self::ReportBeforeCommit,
         Self::AnswerNotRecorded,
+        Self::KeylessSentAgain,
         Self::DoorbellIsTruth,
         Self::SnapshotCursorFromAnotherRead,
         Self::EventNotIndexed,

@@ -96,6 +96,11 @@ fn p3_an_unrecorded_answer_is_noticed() {
 }
 
 #[test]
+fn p3_a_command_without_a_key_sent_twice_is_noticed() {
+    notice(Sabotage::KeylessSentAgain, 3);
+}
+
+#[test]
 fn p4_a_doorbell_taken_for_the_truth_is_noticed() {
     notice(Sabotage::DoorbellIsTruth, 4);
 }

@@ -14,12 +14,13 @@ use super::{
     reader::Seen,
     record::Recorded,
     tree::{self, Branch, End, Join},
-    workload::{Log, Planted, Told},
+    workload::{Keyless, Known, Log, Planted, Told},
     world::Deed,
 };
 use crate::{
     address::Address,
     clock::Timestamp,
+    feed::Cursor,
     host::{Entity, Repeat, read_entity},
     keys,
     store::KeyValue,
@@ -76,6 +77,7 @@ pub(super) fn check(remains: &Remains) -> Vec<Violation> {
     }
     check.acknowledged(&remains.log.told, &ledger);
     check.once(&remains.log, &ledger);
+    check.keyless(&remains.log.keyless, &ledger);
     check.readers(remains);
     check.feeds(&remains.feeds, &remains.swept);
     check.replay::<Account>(&remains.accounts, &ledger);
@@ -143,6 +145,23 @@ impl Check {
         for told in &log.told {
             let done = ledger.iter().any(|recorded| recorded.fact.op() == (told.command.op(), true));
             self.expect(3, told.answer.is_ok() || !done, || format!("refused and yet done: {told:?}"));
+        }
+    }
+
+    /// P2, P3: what was sent without a key is done if so it is said, not if not, and never twice.
+    fn keyless(&mut self, sent: &[Keyless], ledger: &[Recorded<bank::Fact>]) {
+        for Keyless { op, known } in sent {
+            let done: Vec<Cursor> = ledger
+                .iter()
+                .filter(|recorded| recorded.fact.op() == (op, true))
+                .map(|recorded| recorded.cursor)
+                .collect();
+            let (promise, holds) = match known {
+                Known::Done(cursor) => (2, done.first() == cursor.as_ref()),
+                Known::NotDone => (3, done.is_empty()),
+                Known::Nothing => (3, done.len() <= 1),
+            };
+            self.expect(promise, holds, || format!("of {op} is known {known:?}, it was done at {done:?}"));
         }
     }
 

@@ -9,6 +9,7 @@
 mod bank;
 mod check;
 mod dice;
+mod door;
 mod history;
 mod janitor;
 mod lifeline;

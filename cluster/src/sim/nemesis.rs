@@ -60,7 +60,8 @@ fn weather(env: &Env, dice: &Dice) {
         StoreFaults { read_latency: ms(0)..=ms(1), commit_latency: ms(1)..=ms(3), ..StoreFaults::none() }
     });
     env.bus.set_faults(if dice.chance(0.6) {
-        BusFaults { drop: 0.1, duplicate: 0.1, delay: ms(0)..=ms(40) }
+        let duplicate = if env.doubles { 0.1 } else { 0.0 };
+        BusFaults { drop: 0.1, duplicate, delay: ms(0)..=ms(40) }
     } else {
         BusFaults { delay: ms(0)..=ms(1), ..BusFaults::none() }
     });

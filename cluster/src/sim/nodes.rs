@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     bus::simulated::SimBus,
-    host::{HostConfig, Kinds, Node},
+    host::{Client, HostConfig, Kinds, Node},
     placement::Takeover,
     store::simulated::SimStore,
 };
@@ -27,6 +27,8 @@ pub(super) struct Env {
     pub bus: SimBus,
     pub trace: Trace,
     pub shards: u16,
+    /// Whether the bus may deliver a message twice.
+    pub doubles: bool,
 }
 
 impl Env {
@@ -130,6 +132,13 @@ impl SimNode {
     /// Its line, if it lives.
     pub async fn lifeline(&self) -> Option<Lifeline> {
         self.life.lock().await.lifeline.clone().filter(|lifeline| !lifeline.is_cut())
+    }
+
+    /// A client in its process, if it runs.
+    pub fn try_client(&self) -> Option<(Client, Lifeline)> {
+        let life = self.life.try_lock().ok()?;
+        let lifeline = life.lifeline.clone().filter(|lifeline| !lifeline.is_cut())?;
+        Some((life.node.as_ref()?.client(), lifeline))
     }
 
     /// Sets its clock wrong.

@@ -13,6 +13,7 @@ use super::{
     Dice, Lifeline, Trace,
     bank::{Account, LEDGER},
     check::{Kept, Letter, Remains, Violation, check},
+    door::Door,
     history::History,
     janitor::{Swept, sweep},
     nemesis,
@@ -113,8 +114,14 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let trace = Trace::new();
     let (store, bus) = (SimStore::new(dice.fork()), SimBus::new(dice.fork()));
     bus.set_death_notice(Duration::from_millis(dice.between(0..=500)));
-    let env =
-        Arc::new(Env { world: world.clone(), store, bus, trace: trace.clone(), shards: scenario.shards });
+    let env = Arc::new(Env {
+        world: world.clone(),
+        store,
+        bus,
+        trace: trace.clone(),
+        shards: scenario.shards,
+        doubles: dice.chance(0.5),
+    });
     let owners = OwnerWatch::default();
     let commits = Arc::new(Mutex::new(Commits::default()));
     let history = History::default();
@@ -129,7 +136,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let janitors = start_janitors(&env, &dice, &stopping);
     let waiting_most = watch_waiting(&nodes);
     let log = Arc::new(Mutex::new(Log::default()));
-    let customers = start_customers(&env, &dice, scenario, &log);
+    let customers = start_customers(&env, &nodes, &dice, scenario, &log);
 
     nemesis::trouble(&env, &nodes, &dice.fork(), scenario.trouble).await;
 
@@ -269,6 +276,7 @@ fn watch_waiting(nodes: &[Arc<SimNode>]) -> (JoinHandle<()>, Arc<Mutex<usize>>) 
 
 fn start_customers(
     env: &Arc<Env>,
+    nodes: &[Arc<SimNode>],
     dice: &Dice,
     scenario: &Scenario,
     log: &Arc<Mutex<Log>>,
@@ -276,7 +284,10 @@ fn start_customers(
     (0..scenario.clients)
         .map(|index| {
             let name = format!("client-{index}");
-            let customer = customer(env, dice, scenario, log, &name);
+            let mut customer = customer(env, dice, scenario, log, &name);
+            if dice.chance(0.4) {
+                customer.door = Door::in_process(nodes, dice.fork());
+            }
             (name, tokio::spawn(customer.work(scenario.operations)))
         })
         .collect()
@@ -307,7 +318,8 @@ fn customer(env: &Arc<Env>, dice: &Dice, scenario: &Scenario, log: &Arc<Mutex<Lo
     let bus = Arc::new(env.bus.connect(Lifeline::new("clients")));
     Customer {
         name: name.to_owned(),
-        client: Client::remote(CLUSTER, scenario.shards, bus),
+        door: Door::Bus(Client::remote(CLUSTER, scenario.shards, bus)),
+        sends_once: !env.doubles,
         dice: dice.fork(),
         log: log.clone(),
         trace: env.trace.clone(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     bank::{Fact, How, LEDGER},
     check::Remains,
+    workload::Known,
 };
 
 /// Counts by name.
@@ -26,6 +27,11 @@ pub(super) fn tally(remains: &Remains) -> Tally {
         let filtered = seen.reading.filter.is_some();
         count("events read by filter", if filtered { seen.events.len() } else { 0 });
     }
+    for keyless in &remains.log.keyless {
+        count("commands without a key", 1);
+        count("commands of unknown outcome", usize::from(keyless.known == Known::Nothing));
+    }
+    count("answers in the client's process", remains.log.in_process as usize);
     count("dead letters", remains.dead_letters.len());
     tally
 }

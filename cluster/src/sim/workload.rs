@@ -11,12 +11,13 @@ use futures::future::{join, join_all, join3};
 use super::{
     Dice, Trace,
     bank::{self, Account, Curse, cursed},
+    door::Door,
     tree::{self, Branch, End, Join, Phase, Shape},
 };
 use crate::{
     address::Address,
     feed::Cursor,
-    host::{CallError, Client, Entity, Repeat},
+    host::{CallError, Entity, Repeat},
 };
 
 /// The tenant that everything belongs to.
@@ -52,6 +53,20 @@ pub(super) struct Exploded {
     pub calls: u64,
 }
 
+/// A command without a key, and what is known of it.
+#[derive(Debug, Clone)]
+pub(super) struct Keyless {
+    pub op: String,
+    pub known: Known,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    Done(Option<Cursor>),
+    NotDone,
+    Nothing,
+}
+
 /// What all clients were told.
 #[derive(Debug, Default)]
 pub(super) struct Log {
@@ -64,6 +79,9 @@ pub(super) struct Log {
     /// Commands that were put aside as they should.
     pub exploded: Vec<Exploded>,
     pub busy: u64,
+    pub keyless: Vec<Keyless>,
+    /// Answers that came from a node in the client's process, or through it.
+    pub in_process: u64,
 }
 
 pub(super) fn account(number: u64) -> Address {
@@ -73,7 +91,9 @@ pub(super) fn account(number: u64) -> Address {
 /// One client.
 pub(super) struct Customer {
     pub name: String,
-    pub client: Client,
+    pub door: Door,
+    /// Whether what is sent without a key arrives once at the most.
+    pub sends_once: bool,
     pub dice: Dice,
     pub log: Arc<Mutex<Log>>,
     pub trace: Trace,
@@ -91,6 +111,7 @@ impl Customer {
                 4 => self.remind_and_forget(&op).await,
                 5 => self.notify_and_silence(&op).await,
                 6 => self.curse(&op).await,
+                7..=8 if self.sends_once => self.deposit_without_a_key(&op).await,
                 _ => {
                     let command = self.draw(&op);
                     self.tell(account(self.dice.between(1..=ACCOUNTS)), command).await;
@@ -142,7 +163,7 @@ impl Customer {
 
     async fn ask(&self, who: &Address, command: &bank::Command) -> Told {
         loop {
-            let called = self.client.call::<Account>(who, command, Some(command.op()), TIMEOUT).await;
+            let called = self.door.call::<Account>(who, command, Some(command.op())).await;
             let (answer, cursor) = match called {
                 Ok(called) => (Ok(called.reply), called.cursor),
                 Err(CallError::Refused(refusal)) => (Err(refusal), None),
@@ -153,8 +174,25 @@ impl Customer {
                 }
             };
             self.trace.note(format_args!("{}: {} says {answer:?} to {}", self.name, who, command.op()));
+            self.log(|log| log.in_process += u64::from(self.door.is_in_process()));
             return Told { who: who.clone(), command: command.clone(), answer, cursor };
         }
+    }
+
+    /// Nobody asks again: it may be done once or not at all.
+    async fn deposit_without_a_key(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let command = bank::Command::Deposit { op: op.to_owned(), amount: 1 };
+        let known = match self.door.call::<Account>(&who, &command, None).await {
+            Ok(called) => Known::Done(called.cursor),
+            Err(CallError::OutcomeUnknown) => Known::Nothing,
+            Err(error) => {
+                self.failed(op, &error);
+                Known::NotDone
+            }
+        };
+        self.trace.note(format_args!("{}: without a key, of {op} is known: {known:?}", self.name));
+        self.log(|log| log.keyless.push(Keyless { op: op.to_owned(), known }));
     }
 
     /// Sets a reminder, and cancels it about when it is due.
@@ -199,7 +237,7 @@ impl Customer {
     async fn explode(&self, who: &Address, op: &str) {
         let command = bank::Command::Explode { op: op.to_owned() };
         for calls in 1.. {
-            match self.client.call::<Account>(who, &command, Some(op), TIMEOUT).await {
+            match self.door.call::<Account>(who, &command, Some(op)).await {
                 Err(CallError::Poisoned { reason }) if reason.contains(&cursed(op)) => {
                     self.trace.note(format_args!("{}: {op} was put aside", self.name));
                     let exploded = Exploded { who: who.clone(), op: op.to_owned(), calls };
@@ -255,7 +293,7 @@ impl Customer {
 
     async fn ask_branch(&self, who: &Address, command: tree::Command, key: &str) -> Phase {
         loop {
-            match self.client.call::<Branch>(who, &command, Some(key), TIMEOUT).await {
+            match self.door.call::<Branch>(who, &command, Some(key)).await {
                 Ok(called) => return called.reply,
                 Err(error) => self.failed(key, &error),
             }
@@ -276,5 +314,3 @@ impl Customer {
         note(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
-
-const TIMEOUT: Duration = Duration::from_secs(5);
