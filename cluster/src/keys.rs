@@ -284,6 +284,11 @@ pub fn idempotency(of: &Address, idempotency_key: &str) -> Bytes {
     key(&(TENANT, of.tenant(), IDEMPOTENCY, of.kind(), of.id(), idempotency_key))
 }
 
+/// All recorded answers of a tenant.
+pub fn idempotencies(tenant: &str) -> KeyRange {
+    KeyRange::prefix(pack(&(TENANT, tenant, IDEMPOTENCY)))
+}
+
 /// The events of a feed: the common start of their keys.
 pub fn feed(tenant: &str, feed: &str) -> Vec<u8> {
     pack(&(TENANT, tenant, FEED, feed))

@@ -14,6 +14,8 @@ pub enum Sabotage {
     ReportBeforeCommit,
     /// P3: an answer is not recorded under its idempotency key.
     AnswerNotRecorded,
+    /// P3: idempotency keys are forgotten before their time.
+    KeyForgottenEarly,
     /// P3: a command without a key is sent again though it may have been done.
     KeylessSentAgain,
     /// P4: a tail takes the doorbell's cursor for its position.
@@ -44,6 +46,8 @@ pub enum Sabotage {
     EffectsNotRedriven,
     /// P9: inputs are admitted without a bound.
     AdmissionOff,
+    /// P9: idempotency keys are never forgotten.
+    KeysNotForgotten,
     /// P2, P6: a group commit with an unknown outcome is simply run again.
     UnknownIsFailed,
     /// P11: a parent answers a cancel before its children are closed.
@@ -58,11 +62,12 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
         Self::ReportBeforeCommit,
         Self::AnswerNotRecorded,
+        Self::KeyForgottenEarly,
         Self::KeylessSentAgain,
         Self::DoorbellIsTruth,
         Self::SnapshotCursorFromAnotherRead,
@@ -78,6 +83,7 @@ impl Sabotage {
         Self::NoPeriodicLook,
         Self::EffectsNotRedriven,
         Self::AdmissionOff,
+        Self::KeysNotForgotten,
         Self::UnknownIsFailed,
         Self::CancelAnsweredEarly,
         Self::CancelledEffectEnds,

@@ -96,6 +96,11 @@ fn p3_an_unrecorded_answer_is_noticed() {
 }
 
 #[test]
+fn p3_a_key_forgotten_early_is_noticed() {
+    notice(Sabotage::KeyForgottenEarly, 3);
+}
+
+#[test]
 fn p3_a_command_without_a_key_sent_twice_is_noticed() {
     notice(Sabotage::KeylessSentAgain, 3);
 }
@@ -168,6 +173,11 @@ fn p7_forgotten_effects_are_noticed() {
 #[test]
 fn p9_a_queue_without_a_bound_is_noticed() {
     notice(Sabotage::AdmissionOff, 9);
+}
+
+#[test]
+fn p9_keys_that_are_never_forgotten_are_noticed() {
+    notice(Sabotage::KeysNotForgotten, 9);
 }
 
 #[test]

@@ -12,8 +12,10 @@ use super::{
 };
 use crate::{
     address::ShardId,
+    clock::Timestamp,
     codec, keys,
     placement::Epoch,
+    sabotage::{Sabotage, is_on},
     store::{Mutation, RangeRead},
 };
 
@@ -26,7 +28,9 @@ pub(super) async fn expire(shared: Arc<Shared>, shard: ShardId, epoch: Epoch) {
 async fn expire_some(shared: &Shared, shard: ShardId, epoch: Epoch) -> bool {
     const LISTS_PER_STEP: usize = 256;
     let tx = shared.store.begin();
-    let read = RangeRead::new(keys::expired(shard, shared.now())).limit(LISTS_PER_STEP);
+    let early = is_on(Sabotage::KeyForgottenEarly);
+    let now = if early { Timestamp(u64::MAX / 2) } else { shared.now() };
+    let read = RangeRead::new(keys::expired(shard, now)).limit(LISTS_PER_STEP);
     let Ok(page) = tx.snapshot_range(&read).await else { return false };
     let (mut writes, mut bytes, mut more) = (Vec::new(), 0, page.more);
     for pair in page.pairs {
@@ -44,7 +48,7 @@ async fn expire_some(shared: &Shared, shard: ShardId, epoch: Epoch) -> bool {
         writes.push(Write::Plain(Mutation::Clear { key: pair.key }));
         bytes += writes[before..].iter().map(Write::bytes).sum::<usize>();
     }
-    if writes.is_empty() {
+    if writes.is_empty() || is_on(Sabotage::KeysNotForgotten) {
         return false;
     }
     metrics::counter!("cadre_host_idempotency_keys_expired_total").increment(writes.len() as u64);

@@ -96,6 +96,7 @@ proptest! {
         let same = one.tenant() == other.tenant() && one.id() == other.id();
         prop_assert_eq!(KeyRange::prefix(feed(other.tenant(), other.id())).contains(&event), same);
         let same = one.tenant() == other.tenant();
+        prop_assert_eq!(idempotencies(other.tenant()).contains(&idempotency(&one, one.id())), same);
         let letter = stamped(dead_letter(&one), &stamp, 0);
         prop_assert_eq!(dead_letters(other.tenant()).contains(&letter), same);
         let same = same && one.kind() == other.kind();

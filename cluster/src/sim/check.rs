@@ -1,10 +1,14 @@
 //! The promises, checked on what is stored, what was read and what clients were told.
 
 mod feeds;
+mod forgetting;
 mod letters;
 mod reports;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -44,6 +48,14 @@ pub(super) struct Remains {
     pub swept: Vec<Swept>,
     pub accounts: Vec<KeyValue>,
     pub branches: Vec<KeyValue>,
+    /// How long idempotency keys are remembered.
+    pub keys_ttl: Duration,
+    /// Whether that is over for all of them.
+    pub forgets: bool,
+    /// Answers recorded under idempotency keys.
+    pub answers: Vec<KeyValue>,
+    /// The lists of those that expire.
+    pub expiries: Vec<KeyValue>,
     /// Keys of inboxes, timers and pending effects.
     pub leftovers: Vec<String>,
     pub dead_letters: Vec<Letter>,
@@ -76,7 +88,8 @@ pub(super) fn check(remains: &Remains) -> Vec<Violation> {
         check.broken(1, intruder.clone());
     }
     check.acknowledged(&remains.log.told, &ledger);
-    check.once(&remains.log, &ledger);
+    check.once(remains, &ledger);
+    check.forgetting(remains);
     check.keyless(&remains.log.keyless, &ledger);
     check.readers(remains);
     check.feeds(&remains.feeds, &remains.swept);
@@ -120,31 +133,15 @@ impl Check {
             let facts = answering.get(told.command.op()).map_or(&[][..], |facts| &facts[..]);
             let expected = usize::from(told.answer.is_ok());
             self.expect(2, facts.len() >= expected, || format!("lost: {told:?}"));
-            if let (Some(fact), Some(cursor)) = (facts.first(), told.cursor) {
-                self.expect(2, fact.cursor == cursor, || {
+            if let Some(cursor) = told.cursor {
+                self.expect(2, facts.iter().any(|fact| fact.cursor == cursor), || {
+                    let places: Vec<_> = facts.iter().map(|fact| fact.cursor).collect();
                     format!(
-                        "{} was answered with cursor {cursor}, its fact is at {}",
-                        told.command.op(),
-                        fact.cursor
+                        "{} was answered with cursor {cursor}, its facts are at {places:?}",
+                        told.command.op()
                     )
                 });
             }
-        }
-    }
-
-    /// P3: the same key has one effect and one answer.
-    fn once(&mut self, log: &Log, ledger: &[Recorded<bank::Fact>]) {
-        let mut seen = BTreeSet::new();
-        for recorded in ledger {
-            let op = recorded.fact.op();
-            self.expect(3, !op.1 || seen.insert(op.0), || format!("{} was done twice", op.0));
-        }
-        for contradiction in &log.contradictions {
-            self.broken(3, contradiction.clone());
-        }
-        for told in &log.told {
-            let done = ledger.iter().any(|recorded| recorded.fact.op() == (told.command.op(), true));
-            self.expect(3, told.answer.is_ok() || !done, || format!("refused and yet done: {told:?}"));
         }
     }
 
@@ -193,26 +190,28 @@ impl Check {
 
     /// P6: messages are applied once: no money is lost or made.
     fn money(&mut self, accounts: &[KeyValue], ledger: &[Recorded<bank::Fact>]) {
-        let mut sent = BTreeMap::new();
-        let mut received: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut sent: BTreeMap<(&str, &Address, i64), u32> = BTreeMap::new();
+        let mut received = sent.clone();
         let mut deposited = 0;
         for recorded in ledger {
             match &recorded.fact {
                 bank::Fact::Deposited { amount, .. } => deposited += amount,
-                bank::Fact::Sent { op, to, amount } => {
-                    sent.insert(op.as_str(), (to.clone(), *amount));
-                }
+                bank::Fact::Sent { op, to, amount } => *sent.entry((op, to, *amount)).or_default() += 1,
                 bank::Fact::Received { op, amount } => {
-                    *received.entry(op).or_default() += 1;
-                    let matches = sent.get(op.as_str()) == Some(&(recorded.who.clone(), *amount));
-                    self.expect(6, matches, || format!("{} received {op} that nobody sent", recorded.who));
+                    let transfer = (op.as_str(), &recorded.who, *amount);
+                    let times = received.entry(transfer).or_default();
+                    *times += 1;
+                    let holds = *times <= sent.get(&transfer).copied().unwrap_or_default();
+                    self.expect(6, holds, || format!("{} received {op} that nobody sent", recorded.who));
                 }
                 _ => {}
             }
         }
-        for op in sent.keys() {
-            let times = received.get(op).copied().unwrap_or(0);
-            self.expect(6, times == 1, || format!("{op} was received {times} times"));
+        for (transfer, sent) in &sent {
+            let times = received.get(transfer).copied().unwrap_or_default();
+            self.expect(6, times == *sent, || {
+                format!("{transfer:?} was sent {sent} times and received {times} times")
+            });
         }
         let held: i64 =
             states::<Account>(accounts).values().map(|(_, state): &(_, AccountState)| state.balance).sum();

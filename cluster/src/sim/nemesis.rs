@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Dice,
-    nodes::{Env, SimNode},
+    nodes::{Env, SKEW_MAX, SimNode},
 };
 use crate::{
     bus::simulated::Faults as BusFaults,
@@ -135,7 +135,8 @@ async fn part(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice) {
 
 /// The clock jumps, forwards or backwards.
 fn skew(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
-    let offset = dice.between(0..=6_000).cast_signed() - 3_000;
+    let most = SKEW_MAX.as_millis() as u64;
+    let offset = dice.between(0..=2 * most).cast_signed() - most.cast_signed();
     env.trace.note(format_args!("{}'s clock is off by {offset} ms", node.name));
     node.skew(offset);
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     Dice, Lifeline, Trace,
@@ -20,6 +20,9 @@ use crate::{
 /// The name of the simulated cluster.
 pub(super) const CLUSTER: &str = "sim";
 
+/// The most that a clock is wrong.
+pub(super) const SKEW_MAX: Duration = Duration::from_secs(3);
+
 /// Everything that a node is started with.
 pub(super) struct Env {
     pub world: Arc<World>,
@@ -29,9 +32,24 @@ pub(super) struct Env {
     pub shards: u16,
     /// Whether the bus may deliver a message twice.
     pub doubles: bool,
+    /// How long idempotency keys are remembered.
+    pub keys_ttl: Duration,
 }
 
 impl Env {
+    /// How often a shard looks for keys to forget.
+    const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+    /// Whether keys are forgotten within the simulation.
+    pub fn forgets(&self) -> bool {
+        self.keys_ttl < Duration::from_secs(3600)
+    }
+
+    /// When every key that was used until now is forgotten, whatever the clocks say.
+    pub fn forgotten_by(&self) -> Instant {
+        Instant::now() + self.keys_ttl + 2 * SKEW_MAX + 3 * Self::SWEEP_EVERY
+    }
+
     pub fn config(&self, node: &str) -> HostConfig {
         HostConfig {
             shards: self.shards,
@@ -40,7 +58,8 @@ impl Env {
             inputs_per_entity_max: 8,
             step_inputs_max: 16,
             group_steps_max: 32,
-            sweep_every: Duration::from_secs(1),
+            sweep_every: Self::SWEEP_EVERY,
+            idempotency_ttl: self.keys_ttl,
             ..HostConfig::new(CLUSTER, node)
         }
     }

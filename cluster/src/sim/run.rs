@@ -28,11 +28,12 @@ use super::{
 use crate::{
     address::ShardId,
     bus::simulated::SimBus,
+    clock::Timestamp,
     feed::{Cursor, Feed, Filter},
     host::{Client, Entity},
     keys,
     sabotage::{self, Sabotage},
-    store::{KeyRange, simulated::SimStore},
+    store::{KeyRange, KeyValue, simulated::SimStore},
 };
 
 /// What to simulate. The default is what the tests run.
@@ -114,6 +115,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let trace = Trace::new();
     let (store, bus) = (SimStore::new(dice.fork()), SimBus::new(dice.fork()));
     bus.set_death_notice(Duration::from_millis(dice.between(0..=500)));
+    let keys_ttl = Duration::from_secs(if dice.chance(0.25) { 8 } else { 25 * 3600 });
     let env = Arc::new(Env {
         world: world.clone(),
         store,
@@ -121,6 +123,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         trace: trace.clone(),
         shards: scenario.shards,
         doubles: dice.chance(0.5),
+        keys_ttl,
     });
     let owners = OwnerWatch::default();
     let commits = Arc::new(Mutex::new(Commits::default()));
@@ -146,6 +149,9 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     // What was sent in bad times may still arrive, seconds later.
     env.store.settled().await;
     let leftovers = come_to_rest(&env, deadline).await;
+    if env.forgets() {
+        tokio::time::sleep_until(env.forgotten_by()).await;
+    }
     // Readers get a moment longer than the slowest periodic look.
     stop.send_replace(Some(Instant::now() + Duration::from_secs(3)));
     let deadline = deadline + Duration::from_secs(10);
@@ -162,6 +168,10 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         swept,
         accounts: env.store.scan(&keys::states(TENANT, Account::KIND)),
         branches: env.store.scan(&keys::states(TENANT, Branch::KIND)),
+        keys_ttl,
+        forgets: env.forgets(),
+        answers: env.store.scan(&keys::idempotencies(TENANT)),
+        expiries: expiries(&env),
         leftovers,
         dead_letters: env.store.scan(&keys::dead_letters(TENANT)).iter().map(Letter::read).collect(),
         intruders: owners.intruders(),
@@ -320,6 +330,7 @@ fn customer(env: &Arc<Env>, dice: &Dice, scenario: &Scenario, log: &Arc<Mutex<Lo
         name: name.to_owned(),
         door: Door::Bus(Client::remote(CLUSTER, scenario.shards, bus)),
         sends_once: !env.doubles,
+        env: env.clone(),
         dice: dice.fork(),
         log: log.clone(),
         trace: env.trace.clone(),
@@ -356,6 +367,12 @@ async fn come_to_rest(env: &Env, deadline: Instant) -> Vec<String> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// All lists of idempotency keys that expire, now or ever.
+fn expiries(env: &Env) -> Vec<KeyValue> {
+    let ever = Timestamp(u64::MAX - 1);
+    (0..env.shards).flat_map(|shard| env.store.scan(&keys::expired(ShardId(shard), ever))).collect()
 }
 
 /// What a feed got, and what is left of it.

@@ -1,6 +1,6 @@
 //! How often what the checks are about has happened. A check of what never happens says nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     bank::{Fact, How, LEDGER},
@@ -14,8 +14,11 @@ pub type Tally = BTreeMap<&'static str, u64>;
 pub(super) fn tally(remains: &Remains) -> Tally {
     let mut tally = Tally::new();
     let mut count = |name, many: usize| *tally.entry(name).or_default() += many as u64;
+    let mut ops = BTreeSet::new();
     for fact in remains.facts::<Fact>(LEDGER).into_iter().map(|recorded| recorded.fact) {
         count("reports of effects", usize::from(matches!(fact, Fact::NoticeReported { .. })));
+        let (op, answers) = fact.op();
+        count("keys used anew", usize::from(answers && !ops.insert(op.to_owned())));
         count("effects cancelled", usize::from(matches!(fact, Fact::NoticeCancelled { .. })));
         count("effects lost", usize::from(matches!(fact, Fact::NoticeEnded { how: How::Lost, .. })));
     }

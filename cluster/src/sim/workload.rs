@@ -12,6 +12,7 @@ use super::{
     Dice, Trace,
     bank::{self, Account, Curse, cursed},
     door::Door,
+    nodes::Env,
     tree::{self, Branch, End, Join, Phase, Shape},
 };
 use crate::{
@@ -80,6 +81,8 @@ pub(super) struct Log {
     pub exploded: Vec<Exploded>,
     pub busy: u64,
     pub keyless: Vec<Keyless>,
+    /// Keys that were remembered for longer than they should.
+    pub unforgotten: Vec<String>,
     /// Answers that came from a node in the client's process, or through it.
     pub in_process: u64,
 }
@@ -94,6 +97,7 @@ pub(super) struct Customer {
     pub door: Door,
     /// Whether what is sent without a key arrives once at the most.
     pub sends_once: bool,
+    pub env: Arc<Env>,
     pub dice: Dice,
     pub log: Arc<Mutex<Log>>,
     pub trace: Trace,
@@ -108,6 +112,12 @@ impl Customer {
             match self.dice.between(0..=19) {
                 0..=2 => self.plant(&op).await,
                 3 => self.burst(&op).await,
+                // Whatever is asked for too long may be done again: only what can tell that is asked for.
+                4 if self.env.forgets() => self.reuse(&op).await,
+                _ if self.env.forgets() => {
+                    let command = self.draw_money(&op);
+                    self.tell(account(self.dice.between(1..=ACCOUNTS)), command).await;
+                }
                 4 => self.remind_and_forget(&op).await,
                 5 => self.notify_and_silence(&op).await,
                 6 => self.curse(&op).await,
@@ -129,21 +139,30 @@ impl Customer {
             let to = Address::new(TENANT, Account::KIND, &op).expect("a short name is an address");
             self.tell(who, bank::Command::Transfer { op, to, amount: 1 }).await;
         }
+        if self.env.forgets() {
+            self.use_anew(&format!("{}-anew", self.name)).await;
+        }
     }
 
-    fn draw(&self, op: &str) -> bank::Command {
+    fn draw_money(&self, op: &str) -> bank::Command {
         let op = op.to_owned();
-        match self.dice.between(0..=9) {
+        match self.dice.between(0..=5) {
             0..=1 => bank::Command::Deposit { op, amount: self.dice.between(1..=100).cast_signed() },
-            2..=5 => bank::Command::Transfer {
+            _ => bank::Command::Transfer {
                 op,
                 to: account(self.dice.between(1..=ACCOUNTS)),
                 amount: self.dice.between(1..=60).cast_signed(),
             },
-            6..=7 => bank::Command::Remind { op, in_ms: self.dice.between(0..=3_000) },
+        }
+    }
+
+    fn draw(&self, op: &str) -> bank::Command {
+        match self.dice.between(0..=9) {
+            0..=5 => self.draw_money(op),
+            6..=7 => bank::Command::Remind { op: op.to_owned(), in_ms: self.dice.between(0..=3_000) },
             _ => {
                 let repeat = if self.dice.chance(0.5) { Repeat::Safe } else { Repeat::Never };
-                bank::Command::Notify { op, repeat }
+                bank::Command::Notify { op: op.to_owned(), repeat }
             }
         }
     }
@@ -154,7 +173,9 @@ impl Customer {
         if self.dice.chance(0.3) {
             tokio::time::sleep(Duration::from_millis(self.dice.between(0..=3_000))).await;
             let again = self.ask(&who, &command).await;
-            if told != again {
+            if told != again && self.env.forgets() {
+                self.log(|log| log.told.push(again));
+            } else if told != again {
                 self.log(|log| log.contradictions.push(format!("told {told:?}, then {again:?}")));
             }
         }
@@ -193,6 +214,29 @@ impl Customer {
         };
         self.trace.note(format_args!("{}: without a key, of {op} is known: {known:?}", self.name));
         self.log(|log| log.keyless.push(Keyless { op: op.to_owned(), known }));
+    }
+
+    /// Uses a key again when its time is over, or about to be.
+    async fn reuse(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let command = bank::Command::Deposit { op: op.to_owned(), amount: 1 };
+        let told = self.ask(&who, &command).await;
+        tokio::time::sleep(self.env.keys_ttl + Duration::from_millis(self.dice.between(0..=8_000))).await;
+        let again = self.ask(&who, &command).await;
+        self.log(|log| log.told.extend([told, again]));
+    }
+
+    /// Uses a key again when its time is over for everybody: it has to be new.
+    async fn use_anew(&self, op: &str) {
+        let who = account(self.dice.between(1..=ACCOUNTS));
+        let command = bank::Command::Deposit { op: op.to_owned(), amount: 1 };
+        let told = self.ask(&who, &command).await;
+        tokio::time::sleep_until(self.env.forgotten_by()).await;
+        let again = self.ask(&who, &command).await;
+        if told.cursor == again.cursor {
+            self.log(|log| log.unforgotten.push(op.to_owned()));
+        }
+        self.log(|log| log.told.extend([told, again]));
     }
 
     /// Sets a reminder, and cancels it about when it is due.
