@@ -315,6 +315,11 @@ pub fn idempotency(of: &Address, idempotency_key: &str) -> Bytes {
     key(&(TENANT, of.tenant(), IDEMPOTENCY, of.kind(), of.id(), idempotency_key))
 }
 
+/// All recorded answers of a tenant.
+pub fn idempotencies(tenant: &str) -> KeyRange {
+    KeyRange::prefix(pack(&(TENANT, tenant, IDEMPOTENCY)))
+}
+
 /// The events of a feed: the common start of their keys.
 pub fn feed(tenant: &str, feed: &str) -> Vec<u8> {
     pack(&(TENANT, tenant, FEED, feed))
@@ -370,6 +375,12 @@ pub fn dead_letters_of(of: &Address) -> Vec<u8> {
 /// All dead letters of a tenant.
 pub fn dead_letters(tenant: &str) -> KeyRange {
     KeyRange::prefix(pack(&(TENANT, tenant, DEAD)))
+}
+
+/// Whose a dead letter is.
+pub fn dead_letter_owner(key: &[u8]) -> Option<Address> {
+    let (_, tenant, _, kind, id, _): (i64, String, i64, String, String, Versionstamp) = unpack(key).ok()?;
+    Address::new(&tenant, &kind, &id).ok()
 }
 
 /// A record of the runtime's own, `path` being tuple-encoded by it.

@@ -10,12 +10,24 @@ pub enum Sabotage {
     FenceOff,
     /// P2: a command is answered before its step has committed.
     AnswerBeforeCommit,
+    /// P2: an effect's report is taken for durable before its step has committed.
+    ReportBeforeCommit,
     /// P3: an answer is not recorded under its idempotency key.
     AnswerNotRecorded,
+    /// P3: idempotency keys are forgotten before their time.
+    KeyForgottenEarly,
+    /// P3: a command without a key is sent again though it may have been done.
+    KeylessSentAgain,
     /// P4: a tail takes the doorbell's cursor for its position.
     DoorbellIsTruth,
     /// P4: a snapshot's cursor is taken before the snapshot is read.
     SnapshotCursorFromAnotherRead,
+    /// P4: of several events of one step, only the first is in its indexes.
+    EventNotIndexed,
+    /// P4: events are trimmed without a mark that says so.
+    TrimNotMarked,
+    /// P4: events are trimmed, and their index entries stay.
+    IndexNotTrimmed,
     /// P5: a step changes state without a fact that says so.
     StateWithoutFact,
     /// P6: an inbox message is applied but not consumed in the same transaction.
@@ -26,41 +38,56 @@ pub enum Sabotage {
     TimerFiresEarly,
     /// P6: an input that cannot be applied is dropped without a dead letter.
     DeadLetterForgotten,
+    /// P6: a message that cannot be applied is put aside twice.
+    DeadLetterTwice,
     /// P7: nobody looks for work when a doorbell was lost.
     NoPeriodicLook,
     /// P7: effects that were pending when an owner died are forgotten.
     EffectsNotRedriven,
     /// P9: inputs are admitted without a bound.
     AdmissionOff,
+    /// P9: idempotency keys are never forgotten.
+    KeysNotForgotten,
     /// P2, P6: a group commit with an unknown outcome is simply run again.
     UnknownIsFailed,
     /// P11: a parent answers a cancel before its children are closed.
     CancelAnsweredEarly,
     /// P11: an effect that was cancelled goes on, and its result counts.
     CancelledEffectEnds,
+    /// P11: what an effect reports counts though it was cancelled.
+    LateReportCounts,
     /// P11: a join fires again when a late child reports.
     JoinFiresTwice,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 26] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
+        Self::ReportBeforeCommit,
         Self::AnswerNotRecorded,
+        Self::KeyForgottenEarly,
+        Self::KeylessSentAgain,
         Self::DoorbellIsTruth,
         Self::SnapshotCursorFromAnotherRead,
+        Self::EventNotIndexed,
+        Self::TrimNotMarked,
+        Self::IndexNotTrimmed,
         Self::StateWithoutFact,
         Self::InboxNotConsumed,
         Self::CancelledTimerFires,
         Self::TimerFiresEarly,
         Self::DeadLetterForgotten,
+        Self::DeadLetterTwice,
         Self::NoPeriodicLook,
         Self::EffectsNotRedriven,
         Self::AdmissionOff,
+        Self::KeysNotForgotten,
         Self::UnknownIsFailed,
         Self::CancelAnsweredEarly,
         Self::CancelledEffectEnds,
+        Self::LateReportCounts,
         Self::JoinFiresTwice,
     ];
 }

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, bail};
 use cadre_cluster::{
     sabotage::Sabotage,
-    sim::{Scenario, Verdict, simulate},
+    sim::{Scenario, Tally, Verdict, simulate},
 };
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -66,6 +66,7 @@ fn run_one(seed: u64, scenario: &Scenario) -> anyhow::Result<()> {
         "seed {seed}: {} commits, {} answers, {} events, fingerprint {:016x}",
         verdict.commits, verdict.answers, verdict.events, verdict.fingerprint
     );
+    print_tally(&verdict.tally);
     report(&[verdict])
 }
 
@@ -74,7 +75,7 @@ fn run_many(args: &Args, scenario: &Scenario) -> anyhow::Result<()> {
     let end = args.from + args.seeds;
     let next = AtomicU64::new(args.from);
     let (commits, answers) = (AtomicU64::new(0), AtomicU64::new(0));
-    let broken = Mutex::new(Vec::new());
+    let (broken, tally) = (Mutex::new(Vec::new()), Mutex::new(Tally::new()));
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {msg}")?;
     let progress = ProgressBar::new(args.seeds).with_style(style);
     thread::scope(|scope| {
@@ -88,6 +89,7 @@ fn run_many(args: &Args, scenario: &Scenario) -> anyhow::Result<()> {
                     let verdict = simulate(seed, scenario);
                     commits.fetch_add(verdict.commits, Ordering::Relaxed);
                     answers.fetch_add(verdict.answers as u64, Ordering::Relaxed);
+                    add(&tally, &verdict.tally);
                     let mut broken = broken.lock().unwrap_or_else(PoisonError::into_inner);
                     if !verdict.violations.is_empty() {
                         broken.push(verdict);
@@ -105,7 +107,21 @@ fn run_many(args: &Args, scenario: &Scenario) -> anyhow::Result<()> {
         commits.into_inner(),
         answers.into_inner()
     );
+    print_tally(&tally.into_inner().unwrap_or_else(PoisonError::into_inner));
     report(&broken.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn add(sum: &Mutex<Tally>, tally: &Tally) {
+    let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+    for (what, times) in tally {
+        *sum.entry(what).or_default() += times;
+    }
+}
+
+fn print_tally(tally: &Tally) {
+    for (what, times) in tally {
+        println!("{times:>10} {what}");
+    }
 }
 
 fn report(verdicts: &[Verdict]) -> anyhow::Result<()> {

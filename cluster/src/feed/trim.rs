@@ -9,6 +9,7 @@ use super::{
 use crate::{
     codec::{self, Stored},
     keys,
+    sabotage::{Sabotage, is_on},
     store::{Attempt, CommitError, KeyRange, RangeRead, key_after},
 };
 
@@ -78,7 +79,7 @@ async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
             break;
         }
         let record: EventRecord = codec::decode(&pair.value).map_err(FeedError::from)?;
-        for term in &record.terms {
+        for term in record.terms.iter().filter(|_| !is_on(Sabotage::IndexNotTrimmed)) {
             let index = keys::index(&feed.tenant, &feed.id, &term.index, &term.term);
             tx.clear([&index[..], &pair.key[prefix.len()..]].concat());
         }
@@ -92,7 +93,9 @@ async fn batch(feed: &Feed, to: Cursor) -> Result<(usize, bool), Error> {
     let meta = keys::feed_meta(&feed.tenant, &feed.id);
     // Of two trims at once, one begins again: the mark never goes back.
     tx.add_read_conflict(KeyRange::single(meta.clone()));
-    tx.set(meta, codec::encode(&TrimRecord { trimmed_to }));
+    if !is_on(Sabotage::TrimNotMarked) {
+        tx.set(meta, codec::encode(&TrimRecord { trimmed_to }));
+    }
     tx.commit().await?;
     Ok((removed, page.more || removed < page.pairs.len()))
 }

@@ -418,6 +418,9 @@ fn submit<E: Entity>(
             }
         }
     }
+    if is_on(Sabotage::ReportBeforeCommit) {
+        works.iter_mut().for_each(|(work, _)| work.is_durable());
+    }
     for (work, _) in &mut works {
         work.submitted(true);
     }

@@ -193,11 +193,12 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             }
             Work::Effect { id, attempt, result, .. } => self.take_effect(work, id, *attempt, result, seed),
             Work::Progress { id, attempt, body, .. } => {
-                let effect = self.core.record.effects.get(id).filter(|effect| effect.attempt == *attempt);
-                let Some(effect) = effect else {
+                let effect = self.core.record.effects.get(id);
+                let is_late = effect.is_none_or(|effect| effect.attempt != *attempt);
+                if is_late && !is_on(Sabotage::LateReportCounts) {
                     return Ok(Taken::Silent); // of an effect that has ended
-                };
-                let trace = effect.trace.clone();
+                }
+                let trace = effect.and_then(|effect| effect.trace.clone());
                 match codec::unpack("effect progress", body) {
                     Ok(progress) => {
                         let input = Input::Progress { id: id.clone(), progress };
@@ -417,7 +418,8 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         let Some((feed, event)) = event else { return Ok(None) };
         let tenant = self.address.tenant();
         let mut stamped = vec![];
-        for term in &event.terms {
+        let indexed = !is_on(Sabotage::EventNotIndexed) || self.draft.feed.is_none();
+        for term in event.terms.iter().filter(|_| indexed) {
             let key = keys::index_entry(tenant, &feed, &term.index, &term.term, self.feed_epoch);
             stamped.push((key, Bytes::new()));
         }
@@ -478,7 +480,8 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         let letter = DeadLetter::new(work.label(), &work.body(), reason, self.now);
         let (address, input, reason) = (self.address, work.label(), letter.reason.clone());
         tracing::warn!(%address, input, reason, "input put aside as a dead letter");
-        if !is_on(Sabotage::DeadLetterForgotten) {
+        let times = 1 + usize::from(is_on(Sabotage::DeadLetterTwice));
+        for _ in 0..if is_on(Sabotage::DeadLetterForgotten) { 0 } else { times } {
             self.write(letter.write(self.shard, self.address, self.config.dead_letter_ttl));
         }
         Taken::Poisoned(reason)

@@ -7,15 +7,19 @@ use bytes::Bytes;
 use super::{record::ExpiryRecord, shared::Shared, write::Write};
 use crate::{
     address::ShardId,
+    clock::Timestamp,
     codec, keys,
     placement::Epoch,
+    sabotage::{Sabotage, is_on},
     store::{KeyRange, KeyValue, Mutation, RangeRead},
 };
 
 /// Removes what has expired in a shard, a bounded batch per step.
 pub(super) async fn expire(shared: Arc<Shared>, shard: ShardId, epoch: Epoch) {
     let batch = Batch { shared: &shared, shard, epoch };
-    while batch.remove(keys::expired(shard, shared.now()), idempotency_keys).await {}
+    let early = is_on(Sabotage::KeyForgottenEarly);
+    let now = || if early { Timestamp(u64::MAX / 2) } else { shared.now() };
+    while batch.remove(keys::expired(shard, now()), idempotency_keys).await {}
     while batch.remove(keys::letters_expired(shard, shared.now()), dead_letter).await {}
 }
 
@@ -59,7 +63,7 @@ impl Batch<'_> {
                 writes.push(write);
             }
         }
-        if writes.is_empty() {
+        if writes.is_empty() || is_on(Sabotage::KeysNotForgotten) {
             return false;
         }
         metrics::counter!("cadre_host_keys_expired_total").increment(writes.len() as u64);

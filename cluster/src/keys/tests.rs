@@ -44,6 +44,7 @@ proptest! {
         prop_assert_eq!(parse_awake(&awake(shard, &of)), Some(of.clone()));
         prop_assert_eq!(expiry_owner(&stamped(expiry(shard, due, &of), &stamp, position)), Some(of.clone()));
         prop_assert_eq!(parse_state(&state(&of)), Some(of.clone()));
+        prop_assert_eq!(dead_letter_owner(&stamped(dead_letter(&of), &stamp, position)), Some(of.clone()));
         let event = stamped(feed_event(of.tenant(), &name, epoch), &stamp, position);
         let at = Some((epoch, stamp, position));
         prop_assert_eq!(parse_position(&event, feed(of.tenant(), &name).len()), at);
@@ -95,6 +96,7 @@ proptest! {
         let same = one.tenant() == other.tenant() && one.id() == other.id();
         prop_assert_eq!(KeyRange::prefix(feed(other.tenant(), other.id())).contains(&event), same);
         let same = one.tenant() == other.tenant();
+        prop_assert_eq!(idempotencies(other.tenant()).contains(&idempotency(&one, one.id())), same);
         let letter = stamped(dead_letter(&one), &stamp, 0);
         prop_assert_eq!(dead_letters(other.tenant()).contains(&letter), same);
         let same = same && one.kind() == other.kind();

@@ -352,8 +352,12 @@ pub async fn claim(
         taken.push(LeaseRecord { shard, epoch, owner: Some(me.clone()) });
     }
     for (loser, shard) in losers {
-        let member = read::<MemberRecord>(&tx, &keys::member(&loser.name)).await?;
-        if member.as_ref() != view.members.get(&loser.name) {
+        let record = view.members.get(&loser.name);
+        // A life whose name another one has is over for good, and that one's heartbeats say nothing about it. Of any
+        // other, a heartbeat between our look and now means that it lives.
+        if record.is_none_or(|record| record.incarnation == loser.incarnation)
+            && read::<MemberRecord>(&tx, &keys::member(&loser.name)).await?.as_ref() != record
+        {
             return Err(ClaimError::Changed { shard });
         }
         raise_fence(&mut tx, loser).await?;
@@ -398,6 +402,47 @@ pub async fn release(store: &Store, me: &MemberId, shards: &[ShardId]) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        sim::{Dice, Lifeline},
+        store::simulated::SimStore,
+    };
+
+    const TTL: Duration = Duration::from_secs(2);
+    const SHARD: ShardId = ShardId(0);
+
+    async fn join_at_once(store: &Store) -> MemberId {
+        ensure_cluster(store, "test", 1, Timestamp::default()).await.expect("nothing hinders it");
+        let joined = join(store, "a", Takeover::AtOnce, TTL, Timestamp::default()).await;
+        joined.expect("nothing hinders it").member
+    }
+
+    async fn claim_what_is_seen(store: &Store, me: &MemberId, view: &View) -> Result<(), ClaimError> {
+        let seen = view.leases.get(&SHARD).cloned();
+        claim(store, me, &[Action::Claim { shard: SHARD, seen }], view).await.map(drop)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn own_heartbeats_do_not_keep_a_member_from_what_its_former_life_had() {
+        let store = SimStore::new(Dice::new(1)).connect(Lifeline::new("a"));
+        let former = join_at_once(&store).await;
+        claim_what_is_seen(&store, &former, &View::default()).await.unwrap();
+        let me = join_at_once(&store).await;
+        let view = read_view(&store.begin()).await.unwrap();
+        beat(&store, &me, false).await.unwrap();
+        claim_what_is_seen(&store, &me, &view).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_that_beats_after_the_look_keeps_its_shards() {
+        let store = SimStore::new(Dice::new(1)).connect(Lifeline::new("a"));
+        let owner = join_at_once(&store).await;
+        claim_what_is_seen(&store, &owner, &View::default()).await.unwrap();
+        let view = read_view(&store.begin()).await.unwrap();
+        beat(&store, &owner, false).await.unwrap();
+        let other = MemberId { name: "b".into(), incarnation: 1 };
+        let refused = claim_what_is_seen(&store, &other, &view).await;
+        assert!(matches!(refused, Err(ClaimError::Changed { shard: SHARD })), "{refused:?}");
+    }
 
     #[test]
     fn a_stored_fence_never_changes_its_layout() {

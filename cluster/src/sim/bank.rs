@@ -35,6 +35,7 @@ pub(super) struct AccountState {
     pub notices_begun: u64,
     pub notices_ended: u64,
     pub notices_cancelled: u64,
+    pub notices_reported: u64,
     pub curses_sent: u64,
 }
 
@@ -129,9 +130,10 @@ pub(super) enum Fact {
     ReminderFired { op: String },
     ReminderForgotten { op: String, reminder: String },
     NoticeBegun { op: String },
-    NoticeEnded { op: String, how: String },
+    NoticeReported { op: String, report: Report },
+    NoticeEnded { op: String, how: How },
     NoticeCancelled { op: String, notice: String },
-    CurseSent { op: String },
+    CurseSent { op: String, to: Address },
 }
 
 impl Fact {
@@ -144,10 +146,11 @@ impl Fact {
             | Self::ReminderForgotten { op, .. }
             | Self::NoticeBegun { op }
             | Self::NoticeCancelled { op, .. }
-            | Self::CurseSent { op } => (op, true),
-            Self::Received { op, .. } | Self::ReminderFired { op } | Self::NoticeEnded { op, .. } => {
-                (op, false)
-            }
+            | Self::CurseSent { op, .. } => (op, true),
+            Self::Received { op, .. }
+            | Self::ReminderFired { op }
+            | Self::NoticeReported { op, .. }
+            | Self::NoticeEnded { op, .. } => (op, false),
         }
     }
 }
@@ -164,6 +167,24 @@ pub(super) struct Notice {
     repeat: Repeat,
 }
 
+/// How far a notice is. The last one is its outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub attempt: u32,
+    /// One number per start of an attempt: after a planned handover the same attempt starts again.
+    pub run: u64,
+    /// Counts from 1 within its run.
+    pub number: u32,
+}
+
+/// How a notice ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum How {
+    Done { last: Report },
+    Failed,
+    Lost,
+}
+
 crate::stored! { Command: "bank command", Refusal: "bank refusal", Message: "bank message", Notice: "notice" }
 
 #[async_trait]
@@ -177,7 +198,7 @@ impl Entity for Account {
     type Message = Message;
     type Fact = Fact;
     type Effect = Notice;
-    type Outcome = String;
+    type Outcome = Report;
 
     fn decide(
         &self,
@@ -228,7 +249,9 @@ impl Entity for Account {
             }
             Input::Command(Command::Curse { op, to, curse }) => {
                 let message = Message::Cursed { op: op.clone(), curse };
-                Decision::facts([Fact::CurseSent { op }]).send::<Account>(to, &message).reply(state.balance)
+                Decision::facts([Fact::CurseSent { op, to: to.clone() }])
+                    .send::<Account>(to, &message)
+                    .reply(state.balance)
             }
             Input::Command(Command::Explode { op }) => explode(&op),
             Input::Message { message: Message::Cursed { op, curse }, .. } => match curse {
@@ -238,13 +261,15 @@ impl Entity for Account {
             Input::Message { message: Message::Transferred { op, amount }, .. } => {
                 Decision::facts([Fact::Received { op, amount }])
             }
-            Input::Progress { .. } => Decision::nothing(),
+            Input::Progress { id, progress } => {
+                Decision::facts([Fact::NoticeReported { op: id, report: progress }])
+            }
             Input::Timer { name } => Decision::facts([Fact::ReminderFired { op: name }]),
             Input::Effect { id, result } => {
                 let how = match result {
-                    EffectResult::Done(how) => how,
-                    EffectResult::Failed { .. } => "failed".into(),
-                    EffectResult::Lost => "lost".into(),
+                    EffectResult::Done(last) => How::Done { last },
+                    EffectResult::Failed { .. } => How::Failed,
+                    EffectResult::Lost => How::Lost,
                 };
                 Decision::facts([Fact::NoticeEnded { op: id, how }])
             }
@@ -265,6 +290,7 @@ impl Entity for Account {
             Fact::ReminderSet { .. } => state.reminders_set += 1,
             Fact::ReminderFired { .. } | Fact::ReminderForgotten { .. } => state.reminders_ended += 1,
             Fact::NoticeBegun { .. } => state.notices_begun += 1,
+            Fact::NoticeReported { .. } => state.notices_reported += 1,
             Fact::NoticeEnded { .. } => state.notices_ended += 1,
             Fact::NoticeCancelled { .. } => state.notices_cancelled += 1,
             Fact::CurseSent { .. } => state.curses_sent += 1,
@@ -280,9 +306,17 @@ impl Entity for Account {
         Recorded::event(moment, sequence, fact, vec![term])
     }
 
-    async fn perform(&self, notice: Notice, context: EffectContext) -> Result<String, EffectError> {
+    async fn perform(&self, notice: Notice, context: EffectContext) -> Result<Report, EffectError> {
         let dice = &self.world.dice;
-        tokio::time::sleep(Duration::from_millis(dice.between(0..=60))).await;
+        let mut report = Report { attempt: context.attempt, run: self.world.next_run(), number: 0 };
+        for _ in 0..dice.between(0..=3) {
+            tokio::time::sleep(Duration::from_millis(dice.between(0..=30))).await;
+            report.number += 1;
+            let taken = context.report::<Self>(&report).await;
+            taken.map_err(|superseded| EffectError::transient(superseded.to_string()))?;
+            self.world.reported(report);
+        }
+        tokio::time::sleep(Duration::from_millis(dice.between(0..=30))).await;
         match dice.between(0..=99) {
             0..=14 => {
                 self.world.deed(&context.address, &notice.op, |deed| deed.failed += 1);
@@ -297,7 +331,7 @@ impl Entity for Account {
             std::future::pending().await
         }
         tokio::time::sleep(Duration::from_millis(dice.between(0..=60))).await;
-        Ok("done".into())
+        Ok(report)
     }
 
     fn idle_max(&self) -> Duration {

@@ -1,23 +1,37 @@
 //! The promises, checked on what is stored, what was read and what clients were told.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod feeds;
+mod forgetting;
+mod letters;
+mod reports;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    bank::{self, Account, AccountState},
+    bank::{self, Account, AccountState, How, Report},
+    janitor::Swept,
     reader::Seen,
     record::Recorded,
     tree::{self, Branch, End, Join},
-    workload::{Log, Planted, Told},
+    workload::{Keyless, Known, Log, Planted, Told},
     world::Deed,
 };
 use crate::{
     address::Address,
     clock::Timestamp,
-    feed::Event,
-    host::{DeadLetter, Entity, Repeat, read_entity},
+    feed::Cursor,
+    host::{Entity, Repeat, read_entity},
     keys,
     store::KeyValue,
 };
+
+pub(super) use feeds::Kept;
+pub(super) use letters::Letter;
 
 /// A promise that was not kept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,40 +44,62 @@ pub struct Violation {
 
 /// Everything that a simulation leaves behind.
 pub(super) struct Remains {
-    pub ledger: Vec<Event>,
-    pub forest: Vec<Event>,
+    pub feeds: Vec<Kept>,
+    pub swept: Vec<Swept>,
     pub accounts: Vec<KeyValue>,
     pub branches: Vec<KeyValue>,
+    /// How long idempotency keys are remembered.
+    pub keys_ttl: Duration,
+    /// Whether that is over for all of them.
+    pub forgets: bool,
+    /// Answers recorded under idempotency keys.
+    pub answers: Vec<KeyValue>,
+    /// The lists of those that expire.
+    pub expiries: Vec<KeyValue>,
     /// Keys of inboxes, timers and pending effects.
     pub leftovers: Vec<String>,
-    pub dead_letters: Vec<DeadLetter>,
+    pub dead_letters: Vec<Letter>,
     pub intruders: Vec<String>,
     pub readers: Vec<Seen>,
     pub log: Log,
     pub deeds: BTreeMap<String, Deed>,
+    /// Reports of effects that are said to be durable.
+    pub reported: Vec<Report>,
     /// Clients and readers that did not come to an end.
     pub stuck: Vec<String>,
     /// The most inputs that waited on a node, and the bound.
     pub waiting: (usize, usize),
 }
 
+impl Remains {
+    /// All that ever happened in a feed.
+    pub fn facts<F: Serialize + DeserializeOwned>(&self, feed: &str) -> Vec<Recorded<F>> {
+        let kept = self.feeds.iter().filter(|kept| kept.feed == feed);
+        kept.flat_map(|kept| &kept.appended).map(|appended| Recorded::read(&appended.event)).collect()
+    }
+}
+
 /// All violations, the most telling first.
 pub(super) fn check(remains: &Remains) -> Vec<Violation> {
     let mut check = Check { violations: Vec::new() };
-    let ledger: Vec<_> = remains.ledger.iter().map(Recorded::<bank::Fact>::read).collect();
-    let forest: Vec<_> = remains.forest.iter().map(Recorded::<tree::Fact>::read).collect();
+    let ledger = remains.facts::<bank::Fact>(bank::LEDGER);
+    let forest = remains.facts::<tree::Fact>(tree::FOREST);
     for intruder in &remains.intruders {
         check.broken(1, intruder.clone());
     }
     check.acknowledged(&remains.log.told, &ledger);
-    check.once(&remains.log, &ledger);
+    check.once(remains, &ledger);
+    check.forgetting(remains);
+    check.keyless(&remains.log.keyless, &ledger);
     check.readers(remains);
+    check.feeds(&remains.feeds, &remains.swept);
     check.replay::<Account>(&remains.accounts, &ledger);
     check.replay::<Branch>(&remains.branches, &forest);
     check.money(&remains.accounts, &ledger);
     check.reminders(&ledger);
     check.notices(&remains.log.told, &ledger, &remains.deeds);
-    check.curses(remains, &ledger);
+    check.reports(&remains.reported, &ledger);
+    check.letters(&remains.dead_letters, &remains.log.exploded, &ledger);
     check.progress(remains);
     check.bounds(remains);
     check.trees(&remains.log.planted, &forest);
@@ -97,81 +133,33 @@ impl Check {
             let facts = answering.get(told.command.op()).map_or(&[][..], |facts| &facts[..]);
             let expected = usize::from(told.answer.is_ok());
             self.expect(2, facts.len() >= expected, || format!("lost: {told:?}"));
-            if let (Some(fact), Some(cursor)) = (facts.first(), told.cursor) {
-                self.expect(2, fact.cursor == cursor, || {
+            if let Some(cursor) = told.cursor {
+                self.expect(2, facts.iter().any(|fact| fact.cursor == cursor), || {
+                    let places: Vec<_> = facts.iter().map(|fact| fact.cursor).collect();
                     format!(
-                        "{} was answered with cursor {cursor}, its fact is at {}",
-                        told.command.op(),
-                        fact.cursor
+                        "{} was answered with cursor {cursor}, its facts are at {places:?}",
+                        told.command.op()
                     )
                 });
             }
         }
     }
 
-    /// P3: the same key has one effect and one answer.
-    fn once(&mut self, log: &Log, ledger: &[Recorded<bank::Fact>]) {
-        let mut seen = BTreeSet::new();
-        for recorded in ledger {
-            let op = recorded.fact.op();
-            self.expect(3, !op.1 || seen.insert(op.0), || format!("{} was done twice", op.0));
-        }
-        for contradiction in &log.contradictions {
-            self.broken(3, contradiction.clone());
-        }
-        for told in &log.told {
-            let done = ledger.iter().any(|recorded| recorded.fact.op() == (told.command.op(), true));
-            self.expect(3, told.answer.is_ok() || !done, || format!("refused and yet done: {told:?}"));
-        }
-    }
-
-    /// P4: each reader saw what the feed holds after its start, once, in order.
-    fn readers(&mut self, remains: &Remains) {
-        for (number, seen) in remains.readers.iter().enumerate() {
-            let feed = if seen.feed == bank::LEDGER { &remains.ledger } else { &remains.forest };
-            let start = seen.snapshot.as_ref().map(|snapshot| snapshot.cursor);
-            let passes = |event: &&Event| {
-                let account = seen.filter.as_ref().map(|filter| &filter.term);
-                account.is_none_or(|account| Recorded::<bank::Fact>::read(event).who.id() == account)
+    /// P2, P3: what was sent without a key is done if so it is said, not if not, and never twice.
+    fn keyless(&mut self, sent: &[Keyless], ledger: &[Recorded<bank::Fact>]) {
+        for Keyless { op, known } in sent {
+            let done: Vec<Cursor> = ledger
+                .iter()
+                .filter(|recorded| recorded.fact.op() == (op, true))
+                .map(|recorded| recorded.cursor)
+                .collect();
+            let (promise, holds) = match known {
+                Known::Done(cursor) => (2, done.first() == cursor.as_ref()),
+                Known::NotDone => (3, done.is_empty()),
+                Known::Nothing => (3, done.len() <= 1),
             };
-            let later = feed.iter().filter(|event| start.is_none_or(|start| event.cursor > start));
-            let expected: Vec<&Event> = later.filter(passes).collect();
-            let same = seen.events.iter().eq(expected.iter().copied());
-            self.expect(4, same, || {
-                let differs = seen.events.iter().zip(&expected).position(|(seen, stored)| seen != *stored);
-                format!(
-                    "reader {number} of {} saw {} of {} events, first difference at {differs:?}",
-                    seen.feed,
-                    seen.events.len(),
-                    expected.len()
-                )
-            });
-            self.expect(4, seen.gaps == 0, || format!("reader {number} was told of a gap"));
-            if let (Some(snapshot), bank::LEDGER) = (&seen.snapshot, seen.feed) {
-                self.snapshot_and_tail(number, &snapshot.entities, &seen.events, &remains.accounts);
-            }
+            self.expect(promise, holds, || format!("of {op} is known {known:?}, it was done at {done:?}"));
         }
-    }
-
-    /// P4, P5: a snapshot and the tail after it give what is served in the end.
-    fn snapshot_and_tail(
-        &mut self,
-        number: usize,
-        snapshot: &[KeyValue],
-        tail: &[Event],
-        stored: &[KeyValue],
-    ) {
-        let mut folded = states::<Account>(snapshot);
-        for event in tail {
-            let recorded = Recorded::<bank::Fact>::read(event);
-            Account::apply(&mut folded.entry(recorded.who).or_default().1, &recorded.fact);
-        }
-        let stored = states::<Account>(stored);
-        let same =
-            folded.iter().all(|(who, (_, state))| stored.get(who).is_some_and(|(_, known)| known == state));
-        self.expect(4, same && folded.len() == stored.len(), || {
-            format!("snapshot and tail of reader {number} do not add up to what is stored")
-        });
     }
 
     /// P5: folding the feed gives what is stored, and no fact is missing or doubled.
@@ -202,26 +190,28 @@ impl Check {
 
     /// P6: messages are applied once: no money is lost or made.
     fn money(&mut self, accounts: &[KeyValue], ledger: &[Recorded<bank::Fact>]) {
-        let mut sent = BTreeMap::new();
-        let mut received: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut sent: BTreeMap<(&str, &Address, i64), u32> = BTreeMap::new();
+        let mut received = sent.clone();
         let mut deposited = 0;
         for recorded in ledger {
             match &recorded.fact {
                 bank::Fact::Deposited { amount, .. } => deposited += amount,
-                bank::Fact::Sent { op, to, amount } => {
-                    sent.insert(op.as_str(), (to.clone(), *amount));
-                }
+                bank::Fact::Sent { op, to, amount } => *sent.entry((op, to, *amount)).or_default() += 1,
                 bank::Fact::Received { op, amount } => {
-                    *received.entry(op).or_default() += 1;
-                    let matches = sent.get(op.as_str()) == Some(&(recorded.who.clone(), *amount));
-                    self.expect(6, matches, || format!("{} received {op} that nobody sent", recorded.who));
+                    let transfer = (op.as_str(), &recorded.who, *amount);
+                    let times = received.entry(transfer).or_default();
+                    *times += 1;
+                    let holds = *times <= sent.get(&transfer).copied().unwrap_or_default();
+                    self.expect(6, holds, || format!("{} received {op} that nobody sent", recorded.who));
                 }
                 _ => {}
             }
         }
-        for op in sent.keys() {
-            let times = received.get(op).copied().unwrap_or(0);
-            self.expect(6, times == 1, || format!("{op} was received {times} times"));
+        for (transfer, sent) in &sent {
+            let times = received.get(transfer).copied().unwrap_or_default();
+            self.expect(6, times == *sent, || {
+                format!("{transfer:?} was sent {sent} times and received {times} times")
+            });
         }
         let held: i64 =
             states::<Account>(accounts).values().map(|(_, state): &(_, AccountState)| state.balance).sum();
@@ -270,7 +260,7 @@ impl Check {
     /// P7: every effect ends, as what it was, or is cancelled; what must not be repeated is not. P11: what is
     /// cancelled has no end afterwards.
     fn notices(&mut self, told: &[Told], ledger: &[Recorded<bank::Fact>], deeds: &BTreeMap<String, Deed>) {
-        let mut ends: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut ends: BTreeMap<&str, Vec<How>> = BTreeMap::new();
         let mut begun = Vec::new();
         let mut cancelled = BTreeSet::new();
         for recorded in ledger {
@@ -281,9 +271,9 @@ impl Check {
                 }
                 bank::Fact::NoticeEnded { op, how } => {
                     self.expect(11, !cancelled.contains(op.as_str()), || {
-                        format!("{op} was cancelled, and then ended: {how}")
+                        format!("{op} was cancelled, and then ended: {how:?}")
                     });
-                    ends.entry(op).or_default().push(how);
+                    ends.entry(op).or_default().push(*how);
                 }
                 _ => {}
             }
@@ -298,35 +288,13 @@ impl Check {
             let settled = ended.len() == 1 || ended.is_empty() && cancelled.contains(op);
             self.expect(7, settled, || format!("{op} ended {ended:?}"));
             let deed = deeds.get(&format!("{who}#{op}")).copied().unwrap_or_default();
-            let really = ended.first() != Some(&"done") || deed.done > 0;
+            let really = !matches!(ended.first(), Some(How::Done { .. })) || deed.done > 0;
             self.expect(7, really, || format!("{op} is called done and was never done"));
             let repeated = once_only.contains(op) && deed.done > 1;
             self.expect(6, !repeated, || {
                 format!("{op} must not be repeated and was done {} times", deed.done)
             });
         }
-    }
-
-    /// P6, P9: what cannot be applied is put aside, a message once, and nothing else is.
-    fn curses(&mut self, remains: &Remains, ledger: &[Recorded<bank::Fact>]) {
-        let mut letters: BTreeMap<(&str, String), u32> = BTreeMap::new();
-        for letter in &remains.dead_letters {
-            let what =
-                letter.reason.find("cursed <").map_or(letter.reason.as_str(), |at| &letter.reason[at..]);
-            let what = what.split_inclusive('>').next().unwrap_or_default();
-            *letters.entry((&letter.input, what.to_owned())).or_default() += 1;
-        }
-        for recorded in ledger {
-            let bank::Fact::CurseSent { op } = &recorded.fact else { continue };
-            let times = letters.remove(&("message", bank::cursed(op))).unwrap_or(0);
-            self.expect(6, times == 1, || format!("the curse {op} was put aside {times} times"));
-        }
-        for op in &remains.log.exploded {
-            // A command that is not known to be put aside is sent again: once or more.
-            let known = letters.remove(&("command", bank::cursed(op))).is_some();
-            self.expect(2, known, || format!("{op} is said to be put aside and is not"));
-        }
-        self.expect(6, letters.is_empty(), || format!("put aside: {letters:?}"));
     }
 
     /// P7: when faults have stopped, everything ends.

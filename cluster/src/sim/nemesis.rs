@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Dice,
-    nodes::{Env, SimNode},
+    nodes::{Env, SKEW_MAX, SimNode},
 };
 use crate::{
     bus::simulated::Faults as BusFaults,
@@ -60,7 +60,8 @@ fn weather(env: &Env, dice: &Dice) {
         StoreFaults { read_latency: ms(0)..=ms(1), commit_latency: ms(1)..=ms(3), ..StoreFaults::none() }
     });
     env.bus.set_faults(if dice.chance(0.6) {
-        BusFaults { drop: 0.1, duplicate: 0.1, delay: ms(0)..=ms(40) }
+        let duplicate = if env.doubles { 0.1 } else { 0.0 };
+        BusFaults { drop: 0.1, duplicate, delay: ms(0)..=ms(40) }
     } else {
         BusFaults { delay: ms(0)..=ms(1), ..BusFaults::none() }
     });
@@ -134,7 +135,8 @@ async fn part(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice) {
 
 /// The clock jumps, forwards or backwards.
 fn skew(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
-    let offset = dice.between(0..=6_000).cast_signed() - 3_000;
+    let most = SKEW_MAX.as_millis() as u64;
+    let offset = dice.between(0..=2 * most).cast_signed() - most.cast_signed();
     env.trace.note(format_args!("{}'s clock is off by {offset} ms", node.name));
     node.skew(offset);
 }

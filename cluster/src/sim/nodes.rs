@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     Dice, Lifeline, Trace,
@@ -12,13 +12,16 @@ use super::{
 };
 use crate::{
     bus::simulated::SimBus,
-    host::{HostConfig, Kinds, Node},
+    host::{Client, HostConfig, Kinds, Node},
     placement::Takeover,
     store::simulated::SimStore,
 };
 
 /// The name of the simulated cluster.
 pub(super) const CLUSTER: &str = "sim";
+
+/// The most that a clock is wrong.
+pub(super) const SKEW_MAX: Duration = Duration::from_secs(3);
 
 /// Everything that a node is started with.
 pub(super) struct Env {
@@ -27,9 +30,26 @@ pub(super) struct Env {
     pub bus: SimBus,
     pub trace: Trace,
     pub shards: u16,
+    /// Whether the bus may deliver a message twice.
+    pub doubles: bool,
+    /// How long idempotency keys are remembered.
+    pub keys_ttl: Duration,
 }
 
 impl Env {
+    /// How often a shard looks for keys to forget.
+    const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+    /// Whether keys are forgotten within the simulation.
+    pub fn forgets(&self) -> bool {
+        self.keys_ttl < Duration::from_secs(3600)
+    }
+
+    /// When every key that was used until now is forgotten, whatever the clocks say.
+    pub fn forgotten_by(&self) -> Instant {
+        Instant::now() + self.keys_ttl + 2 * SKEW_MAX + 3 * Self::SWEEP_EVERY
+    }
+
     pub fn config(&self, node: &str) -> HostConfig {
         HostConfig {
             shards: self.shards,
@@ -38,7 +58,8 @@ impl Env {
             inputs_per_entity_max: 8,
             step_inputs_max: 16,
             group_steps_max: 32,
-            sweep_every: Duration::from_secs(1),
+            sweep_every: Self::SWEEP_EVERY,
+            idempotency_ttl: self.keys_ttl,
             ..HostConfig::new(CLUSTER, node)
         }
     }
@@ -130,6 +151,13 @@ impl SimNode {
     /// Its line, if it lives.
     pub async fn lifeline(&self) -> Option<Lifeline> {
         self.life.lock().await.lifeline.clone().filter(|lifeline| !lifeline.is_cut())
+    }
+
+    /// A client in its process, if it runs.
+    pub fn try_client(&self) -> Option<(Client, Lifeline)> {
+        let life = self.life.try_lock().ok()?;
+        let lifeline = life.lifeline.clone().filter(|lifeline| !lifeline.is_cut())?;
+        Some((life.node.as_ref()?.client(), lifeline))
     }
 
     /// Sets its clock wrong.

@@ -159,9 +159,10 @@ impl Entity for Branch {
     }
 
     fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent {
-        let root = moment.address.id().split('.').next().unwrap_or_default();
-        let term = Term { index: "root".into(), term: root.into() };
-        Recorded::event(moment, sequence, fact, vec![term])
+        let id = moment.address.id();
+        let root = Term { index: "root".into(), term: id.split('.').next().unwrap_or_default().into() };
+        let depth = Term { index: "depth".into(), term: id.matches('.').count().to_string() };
+        Recorded::event(moment, sequence, fact, vec![root, depth])
     }
 
     fn idle_max(&self) -> Duration {

@@ -5,13 +5,13 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
 
 use tokio::time::Instant;
 
-use super::Dice;
+use super::{Dice, bank::Report};
 use crate::{
     address::Address,
     clock::{Clock, Timestamp},
@@ -23,6 +23,8 @@ pub(super) struct World {
     began: Instant,
     pub dice: Dice,
     ledger: Mutex<BTreeMap<String, Deed>>,
+    runs: AtomicU64,
+    reported: Mutex<Vec<Report>>,
 }
 
 /// What an effect did to the outside.
@@ -39,7 +41,13 @@ impl World {
     const EPOCH_MS: u64 = 2_000_000_000_000;
 
     pub fn new(dice: Dice) -> Arc<Self> {
-        Arc::new(Self { began: Instant::now(), dice, ledger: Mutex::default() })
+        Arc::new(Self {
+            began: Instant::now(),
+            dice,
+            ledger: Mutex::default(),
+            runs: AtomicU64::new(0),
+            reported: Mutex::default(),
+        })
     }
 
     /// True time.
@@ -55,6 +63,20 @@ impl World {
 
     pub fn deeds(&self) -> BTreeMap<String, Deed> {
         self.ledger().clone()
+    }
+
+    /// A number for one start of an attempt.
+    pub fn next_run(&self) -> u64 {
+        self.runs.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that an attempt was told that its report is durable.
+    pub fn reported(&self, report: Report) {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+    }
+
+    pub fn all_reported(&self) -> Vec<Report> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn ledger(&self) -> MutexGuard<'_, BTreeMap<String, Deed>> {
