@@ -1,4 +1,15 @@
 //! The substrate of Cadre: a fenced, exactly-once actor cluster.
+//!
+//! An [entity](host::Entity) is a pure core: it decides what follows from an input, and applies facts to its state. A
+//! [node](host::Node) does the rest: it finds the owner of an entity, loads it, commits each step in one fenced
+//! transaction together with the messages, timers and effects that follow from it, and appends its facts to a
+//! [feed](feed) that anybody can read by cursor. Stores and buses are exchangeable: [`store`], [`bus`].
+//!
+//! `examples/kettle.rs` is an entity from end to end, in one file that runs:
+//!
+//! ```console
+//! $ cargo run -p cadre-cluster --example kettle -- /tmp/kettle
+//! ```
 
 pub mod address;
 pub mod bus;
