@@ -489,9 +489,7 @@ impl<E: Entity> Live<E> {
         self.rung = false;
         let prefix = keys::inbox(self.args.shard, &self.args.address);
         let mut range = KeyRange::prefix(prefix);
-        if let Some(after) = &self.inbox_after
-            && !is_on(Sabotage::InboxNotConsumed)
-        {
+        if let Some(after) = &self.inbox_after {
             range.begin = key_after(after);
         }
         let tx = self.args.shared.store.begin();

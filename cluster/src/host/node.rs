@@ -351,11 +351,13 @@ impl NodeActor {
     ) -> Result<Claims, CommitError> {
         let mut outcome = Claims::Settled;
         let shared = &self.shared;
+        let looked = Instant::now();
         let view = self.patiently(async { read_view(&shared.store.begin()).await }).await?;
         let (now, ttl) = (Instant::now(), shared.config.lease_ttl);
         let members = view.members.iter().map(|(name, record)| (name.as_str(), record));
         node.liveness.observe(members, now, ttl);
         self.follow_leases(myself, node, &view).await;
+        shared.leases_followed(looked);
         let actions = plan(&view, &shared.fence.me, &node.liveness, shared.config.shards, now, ttl);
         let (claims, releases): (Vec<_>, Vec<_>) =
             actions.into_iter().partition(|action| matches!(action, Action::Claim { .. }));

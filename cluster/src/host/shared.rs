@@ -1,8 +1,11 @@
 //! What all actors of one node share.
 
-use std::sync::{
-    Arc, Mutex, PoisonError, RwLock,
-    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use ractor::ActorRef;
@@ -32,8 +35,7 @@ pub(super) struct Shared {
     pub routes: Arc<Routes>,
     pub draining: AtomicBool,
     admitted: Arc<Admitted>,
-    /// When the last heartbeat that was accepted had been begun.
-    beaten: Mutex<Instant>,
+    beats: Mutex<Beats>,
     entropy: Mutex<SmallRng>,
 }
 
@@ -65,7 +67,7 @@ impl Shared {
             entities_live: Arc::default(),
             draining: AtomicBool::new(false),
             admitted: Arc::default(),
-            beaten: Mutex::new(joining),
+            beats: Mutex::new(Beats::new(joining)),
             entropy: Mutex::new(SmallRng::seed_from_u64(seed)),
         }
     }
@@ -80,14 +82,21 @@ impl Shared {
 
     /// A heartbeat that was begun at `begun` was accepted.
     pub fn beat_accepted(&self, begun: Instant) {
-        *self.beaten.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+        self.beats().accepted(begun, Instant::now(), self.config.lease_ttl);
     }
 
-    /// Whether nobody can have taken us for dead yet: others wait for a lease time after the last heartbeat they
-    /// saw.
+    /// What the store says about our leases was followed, as of `looked` or later.
+    pub fn leases_followed(&self, looked: Instant) {
+        self.beats().followed(looked);
+    }
+
+    /// Whether nobody can have taken our shards without our knowing.
     pub fn is_lease_sure(&self) -> bool {
-        let beaten = *self.beaten.lock().unwrap_or_else(PoisonError::into_inner);
-        beaten.elapsed() < self.config.lease_ttl
+        self.beats().is_sure(Instant::now(), self.config.lease_ttl)
+    }
+
+    fn beats(&self) -> MutexGuard<'_, Beats> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place among the inputs that may wait on this node, for one of `bytes`; `None` when it is full.
@@ -113,6 +122,38 @@ impl Shared {
 struct Admitted {
     inputs: AtomicUsize,
     bytes: AtomicUsize,
+}
+
+/// What our heartbeats say about our leases. Others wait for a lease time after the last heartbeat they saw; past
+/// that they may have taken our shards, and a heartbeat that is accepted afterwards does not bring those back.
+#[derive(Debug)]
+struct Beats {
+    /// When the last one that was accepted had been begun.
+    begun: Instant,
+    /// When it was.
+    accepted: Instant,
+    /// Whether there was a pause of a lease time since we last knew our leases.
+    lapsed: bool,
+}
+
+impl Beats {
+    fn new(joining: Instant) -> Self {
+        Self { begun: joining, accepted: joining, lapsed: false }
+    }
+
+    fn accepted(&mut self, begun: Instant, now: Instant, ttl: Duration) {
+        let lapsed = self.lapsed || now.duration_since(self.begun) >= ttl;
+        *self = Self { begun, accepted: now, lapsed };
+    }
+
+    /// Whoever took something before the last heartbeat shows in a look that was begun after it.
+    fn followed(&mut self, looked: Instant) {
+        self.lapsed &= looked < self.accepted;
+    }
+
+    fn is_sure(&self, now: Instant, ttl: Duration) -> bool {
+        !self.lapsed && now.duration_since(self.begun) < ttl
+    }
 }
 
 /// A place among the inputs that wait; dropping it makes room.
@@ -157,5 +198,28 @@ impl Routes {
             routes.resize(index + 1, None);
         }
         routes[index] = actor;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn a_heartbeat_after_a_lapse_does_not_make_leases_sure_that_may_be_taken() {
+        let start = Instant::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        let mut beats = Beats::new(start);
+        assert!(beats.is_sure(after(1_999), TTL));
+        beats.accepted(after(400), after(410), TTL);
+        assert!(beats.is_sure(after(2_399), TTL) && !beats.is_sure(after(2_400), TTL));
+        beats.accepted(after(2_300), after(2_400), TTL);
+        assert!(!beats.is_sure(after(2_401), TTL), "others may have taken them before they saw it");
+        beats.followed(after(2_350));
+        assert!(!beats.is_sure(after(2_401), TTL), "a look from before tells nothing");
+        beats.followed(after(2_400));
+        assert!(beats.is_sure(after(2_401), TTL));
     }
 }

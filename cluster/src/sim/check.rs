@@ -87,7 +87,7 @@ pub(super) fn check(remains: &Remains) -> Vec<Violation> {
     for intruder in &remains.intruders {
         check.broken(1, intruder.clone());
     }
-    check.acknowledged(&remains.log.told, &ledger);
+    check.acknowledged(remains, &ledger);
     check.once(remains, &ledger);
     check.forgetting(remains);
     check.keyless(&remains.log.keyless, &ledger);
@@ -121,16 +121,18 @@ impl Check {
         }
     }
 
-    /// P2: what was answered is there, once, where the answer says.
-    fn acknowledged(&mut self, told: &[Told], ledger: &[Recorded<bank::Fact>]) {
+    /// P2: what was answered is there, where the answer says. What is done again once its key is forgotten is there
+    /// more than once.
+    fn acknowledged(&mut self, remains: &Remains, ledger: &[Recorded<bank::Fact>]) {
         let mut answering: BTreeMap<&str, Vec<&Recorded<bank::Fact>>> = BTreeMap::new();
         for recorded in ledger {
             if let (op, true) = recorded.fact.op() {
                 answering.entry(op).or_default().push(recorded);
             }
         }
-        for told in told {
+        for told in &remains.log.told {
             let facts = answering.get(told.command.op()).map_or(&[][..], |facts| &facts[..]);
+            let facts = if remains.forgets { facts } else { &facts[..facts.len().min(1)] };
             let expected = usize::from(told.answer.is_ok());
             self.expect(2, facts.len() >= expected, || format!("lost: {told:?}"));
             if let Some(cursor) = told.cursor {

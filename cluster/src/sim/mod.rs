@@ -2,7 +2,7 @@
 //! virtual time and seeded randomness.
 //!
 //! [`simulate`] runs a small bank and a forest of trees on a few nodes while a nemesis crashes them, puts them to
-//! sleep, parts them, skews their clocks and makes the store and the bus as bad as they may be. Then all is well
+//! sleep, replaces them under their own name, parts them, skews their clocks and makes the store and the bus as bad as they may be. Then all is well
 //! again, everything has to come to an end, and the promises are checked on what is stored, what readers saw and
 //! what clients were told. One seed gives one simulation, down to the last commit.
 

@@ -18,7 +18,7 @@ pub(super) async fn trouble(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice, dura
     while tokio::time::Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(dice.between(50..=2_500))).await;
         let node = dice.pick(nodes);
-        match dice.between(0..=11) {
+        match dice.between(0..=14) {
             0..=1 => crash(env, node, dice).await,
             2 => crash_soon(env, node, dice).await,
             3..=4 => sleep_over(env, node, dice).await,
@@ -27,6 +27,9 @@ pub(super) async fn trouble(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice, dura
             7 => skew(env, node, dice),
             8 => drain(env, node, dice).await,
             9 => bus_outage(env, dice).await,
+            10 => supplant(env, node, dice).await,
+            11 => slow_down(env, node, dice).await,
+            12 if !nodes.iter().any(|node| node.is_retired()) => retire(env, node, dice).await,
             _ => weather(env, dice),
         }
     }
@@ -36,12 +39,15 @@ pub(super) async fn trouble(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice, dura
 /// Ends all faults, and starts whoever is down.
 async fn make_well(env: &Env, nodes: &[Arc<SimNode>]) {
     env.trace.note("all is well");
-    env.store.set_faults(StoreFaults::none());
+    // A commit takes its time also when all is well: whoever goes round in circles gets to the end of it.
+    let a_moment = Duration::from_millis(1)..=Duration::from_millis(1);
+    env.store.set_faults(StoreFaults { commit_latency: a_moment, ..StoreFaults::none() });
     env.bus.set_faults(BusFaults::none());
     env.bus.set_outage(false);
     env.bus.heal_all();
     for node in nodes {
         env.store.set_faults_at(&node.name, None);
+        node.bury_former().await;
         if let Some(lifeline) = node.lifeline().await {
             lifeline.be_safe();
             lifeline.release();
@@ -110,6 +116,44 @@ async fn sleep_over(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
     });
 }
 
+/// Sleeps, and is replaced under its own name meanwhile. When it wakes it may be the one that is too many, or the
+/// other one has to wait until it dies.
+async fn supplant(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    let Some(lifeline) = node.lifeline().await else { return };
+    let sleep = Duration::from_millis(dice.between(100..=6_000));
+    let awake = Duration::from_millis(dice.between(100..=3_000));
+    env.trace.note(format_args!("{} is replaced and wakes after {} ms", node.name, sleep.as_millis()));
+    lifeline.hold();
+    tokio::spawn(async move {
+        tokio::time::sleep(sleep).await;
+        lifeline.release();
+        tokio::time::sleep(awake).await;
+        lifeline.cut();
+    });
+    let node = node.clone();
+    tokio::spawn(async move { node.supplant().await });
+}
+
+/// Leaves for good, in one way or another.
+async fn retire(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    env.trace.note(format_args!("{} leaves for good", node.name));
+    node.retire();
+    if dice.chance(0.5) {
+        node.drain().await;
+    } else {
+        node.crash().await;
+    }
+}
+
+/// Reaches the store only slowly, some of it too late.
+async fn slow_down(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+    env.trace.note(format_args!("the store is slow for {}", node.name));
+    let faults = StoreFaults { slow_read: 0.2, slow_commit: 0.3, ..StoreFaults::rough() };
+    env.store.set_faults_at(&node.name, Some(faults));
+    tokio::time::sleep(Duration::from_millis(dice.between(500..=5_000))).await;
+    env.store.set_faults_at(&node.name, None);
+}
+
 /// Cannot reach the store, while the others can.
 async fn cut_from_store(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
     let outage = if dice.chance(0.5) { Outage::Hanging } else { Outage::Refusing };
@@ -119,10 +163,11 @@ async fn cut_from_store(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
     env.store.set_faults_at(&node.name, None);
 }
 
-/// Two nodes, or a node and the clients, no longer hear each other, perhaps only in one direction.
+/// Two nodes, or a node and its clients or readers, no longer hear each other, perhaps only in one direction.
 async fn part(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice) {
     let one = &dice.pick(nodes).name;
-    let others: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).chain(["clients"]).collect();
+    let others: Vec<&str> =
+        nodes.iter().map(|node| node.name.as_str()).chain(["clients", "reader-0", "reader-1"]).collect();
     let other = *dice.pick(&others);
     env.trace.note(format_args!("{one} and {other} are parted"));
     env.bus.block(one, other);

@@ -1,6 +1,12 @@
 //! The nodes of a simulated cluster: each lives, dies at any moment, and comes back.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{sync::Mutex, time::Instant};
 
@@ -34,6 +40,28 @@ pub(super) struct Env {
     pub doubles: bool,
     /// How long idempotency keys are remembered.
     pub keys_ttl: Duration,
+    pub limits: Limits,
+}
+
+/// Bounds of hosting that differ from one simulation to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub entities_live: usize,
+    pub step_inputs: usize,
+    pub group_steps: usize,
+    pub groups_in_flight: usize,
+}
+
+impl Limits {
+    pub fn draw(dice: &Dice) -> Self {
+        Self {
+            // Few enough that entities have to leave for others, more than have effects at a time.
+            entities_live: *dice.pick(&[8, 1_000, 1_000, 1_000]),
+            step_inputs: *dice.pick(&[1, 4, 16, 16]),
+            group_steps: *dice.pick(&[1, 4, 32, 32]),
+            groups_in_flight: *dice.pick(&[1, 2, 4]),
+        }
+    }
 }
 
 impl Env {
@@ -56,8 +84,10 @@ impl Env {
             takeover: Takeover::AfterWatching,
             inputs_waiting_max: 24,
             inputs_per_entity_max: 8,
-            step_inputs_max: 16,
-            group_steps_max: 32,
+            entities_live_max: self.limits.entities_live,
+            step_inputs_max: self.limits.step_inputs,
+            group_steps_max: self.limits.group_steps,
+            groups_in_flight_max: self.limits.groups_in_flight,
             sweep_every: Self::SWEEP_EVERY,
             idempotency_ttl: self.keys_ttl,
             ..HostConfig::new(CLUSTER, node)
@@ -76,6 +106,9 @@ pub(super) struct SimNode {
     dice: Dice,
     clock: Arc<SkewedClock>,
     life: Mutex<Life>,
+    /// Lives that lost their name and may not know it yet.
+    former: Mutex<Vec<Life>>,
+    retired: AtomicBool,
 }
 
 #[derive(Default)]
@@ -87,12 +120,23 @@ struct Life {
 impl SimNode {
     pub fn new(name: &str, env: Arc<Env>, dice: Dice) -> Arc<Self> {
         let clock = SkewedClock::new(env.world.clone(), 0);
-        Arc::new(Self { name: name.into(), env, dice, clock, life: Mutex::default() })
+        Arc::new(Self {
+            name: name.into(),
+            env,
+            dice,
+            clock,
+            life: Mutex::default(),
+            former: Mutex::default(),
+            retired: AtomicBool::new(false),
+        })
     }
 
-    /// Starts it, unless it runs. Tries until it runs or dies.
+    /// Starts it, unless it runs or has left for good. Tries until it runs or dies.
     pub async fn start(&self) {
         let mut life = self.life.lock().await;
+        if self.is_retired() {
+            return;
+        }
         if life.lifeline.as_ref().is_some_and(|lifeline| !lifeline.is_cut()) && life.node.is_some() {
             return;
         }
@@ -146,6 +190,31 @@ impl SimNode {
             }
         }
         lifeline.cut();
+    }
+
+    /// It will not start again.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Starts a second node under its name, while the first may still be there.
+    pub async fn supplant(&self) {
+        let former = std::mem::take(&mut *self.life.lock().await);
+        self.former.lock().await.push(former);
+        self.start().await;
+    }
+
+    /// Kills whoever had its name before.
+    pub async fn bury_former(&self) {
+        for life in self.former.lock().await.drain(..) {
+            if let Some(lifeline) = &life.lifeline {
+                lifeline.cut();
+            }
+        }
     }
 
     /// Its line, if it lives.

@@ -17,7 +17,7 @@ use super::{
     history::History,
     janitor::{Swept, sweep},
     nemesis,
-    nodes::{CLUSTER, Env, SimNode},
+    nodes::{CLUSTER, Env, Limits, SimNode},
     owners::OwnerWatch,
     reader::{Reading, Seen, follow},
     tally::{Tally, tally},
@@ -115,6 +115,10 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let trace = Trace::new();
     let (store, bus) = (SimStore::new(dice.fork()), SimBus::new(dice.fork()));
     bus.set_death_notice(Duration::from_millis(dice.between(0..=500)));
+    if dice.chance(0.2) {
+        // A slow listener misses what comes too fast.
+        bus.set_queue_capacity(16);
+    }
     let keys_ttl = Duration::from_secs(if dice.chance(0.25) { 8 } else { 25 * 3600 });
     let env = Arc::new(Env {
         world: world.clone(),
@@ -124,6 +128,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         shards: scenario.shards,
         doubles: dice.chance(0.5),
         keys_ttl,
+        limits: Limits::draw(&dice),
     });
     let owners = OwnerWatch::default();
     let commits = Arc::new(Mutex::new(Commits::default()));
@@ -133,7 +138,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let nodes: Vec<_> = (0..scenario.nodes)
         .map(|index| SimNode::new(&format!("node-{index}"), env.clone(), dice.fork()))
         .collect();
-    join_all(nodes.iter().map(|node| node.start())).await;
+    start_nodes(&nodes, &dice).await;
     let (stop, stopping) = watch::channel(None);
     let readers = start_readers(&env, &dice, &stopping);
     let janitors = start_janitors(&env, &dice, &stopping);
@@ -154,7 +159,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     }
     // Readers get a moment longer than the slowest periodic look.
     stop.send_replace(Some(Instant::now() + Duration::from_secs(3)));
-    let deadline = deadline + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(10);
     let seen = ended("reader", readers, deadline, &mut stuck).await;
     let swept = ended("janitor", janitors, deadline, &mut stuck).await;
     env.store.settled().await;
@@ -192,6 +197,22 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         tally: tally(&remains),
         fingerprint: commits.hash.digest(),
         trace: trace.lines(),
+    }
+}
+
+/// Starts all of them, the last one sometimes later.
+async fn start_nodes(nodes: &[Arc<SimNode>], dice: &Dice) {
+    let Some((last, first)) = nodes.split_last() else { return };
+    join_all(first.iter().map(|node| node.start())).await;
+    let wait_ms = if dice.chance(0.3) { dice.between(0..=15_000) } else { 0 };
+    let last = last.clone();
+    let starting = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        last.start().await;
+    });
+    if wait_ms == 0 {
+        // A task that was not aborted ends.
+        let _ = starting.await;
     }
 }
 

@@ -9,6 +9,10 @@ use crate::{sim::Dice, store::TRANSACTION_AGE_MAX};
 pub struct Faults {
     /// How long a read takes.
     pub read_latency: RangeInclusive<Duration>,
+    /// How often a read takes [`Self::slow_read_latency`] instead.
+    pub slow_read: f64,
+    /// See [`Self::slow_read`].
+    pub slow_read_latency: RangeInclusive<Duration>,
     /// How long a commit takes, there and back.
     pub commit_latency: RangeInclusive<Duration>,
     /// How often a commit takes [`Self::slow_commit_latency`] instead.
@@ -55,6 +59,8 @@ impl Faults {
         let at_once = Duration::ZERO..=Duration::ZERO;
         Self {
             read_latency: at_once.clone(),
+            slow_read: 0.0,
+            slow_read_latency: at_once.clone(),
             commit_latency: at_once.clone(),
             slow_commit: 0.0,
             slow_commit_latency: at_once.clone(),
@@ -77,6 +83,9 @@ impl Faults {
         let ms = Duration::from_millis;
         Self {
             read_latency: ms(0)..=ms(4),
+            slow_read: 0.002,
+            // Also past the age at which its transaction is too old.
+            slow_read_latency: ms(100)..=TRANSACTION_AGE_MAX + ms(500),
             commit_latency: ms(1)..=ms(12),
             slow_commit: 0.02,
             slow_commit_latency: ms(50)..=ms(800),
@@ -101,8 +110,9 @@ impl Faults {
     }
 
     pub(super) fn draw_read(&self, dice: &Dice) -> ReadPlan {
+        let slow = dice.chance(self.slow_read);
         ReadPlan {
-            latency: draw(dice, &self.read_latency),
+            latency: draw(dice, if slow { &self.slow_read_latency } else { &self.read_latency }),
             unavailable: dice.chance(self.read_unavailable),
             short: dice.chance(self.short_page),
         }
