@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
     /// Run so many seeds.
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Start with this seed.
     #[arg(long, default_value_t = 0)]

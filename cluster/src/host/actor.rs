@@ -74,8 +74,11 @@ pub(super) struct Live<E: Entity> {
     /// The most inputs that the next step takes. Halved when a step is refused, to find out which input it was,
     /// and doubled when one commits.
     inputs_max: usize,
-    /// Why it waits, when the store has no room.
-    paused: Option<String>,
+    /// Attempts that are due to start, once the state in memory is that of the store.
+    to_start: BTreeSet<(String, u32)>,
+    paused: Option<Pause>,
+    /// How often it paused since something last worked.
+    pauses: u32,
     draining: bool,
     _live: LiveCount,
 }
@@ -105,9 +108,32 @@ impl Drop for LiveCount {
     }
 }
 
-/// Stop: another node owns the shard now, or the store is gone.
+/// The store cannot be read or has no room. Callers are told, and everything else that waits is kept: nobody but this
+/// owner knows how its effects have ended.
+struct Pause {
+    reason: String,
+}
+
+/// Why an entity's actor ends by itself.
 #[derive(Debug)]
-struct Stop;
+enum Stop {
+    /// Another node owns the shard now, or nobody knows what the store holds.
+    Over,
+    /// What is stored of it cannot be read.
+    Unreadable,
+}
+
+impl Stop {
+    fn reason(&self) -> Option<String> {
+        match self {
+            Self::Over => None,
+            Self::Unreadable => Some(UNREADABLE.into()),
+        }
+    }
+}
+
+/// What a shard is told when what is stored of an entity cannot be read.
+pub(super) const UNREADABLE: &str = "unreadable";
 
 impl<E: Entity> Actor for EntityActor<E> {
     type Msg = EntityMessage;
@@ -133,7 +159,9 @@ impl<E: Entity> Actor for EntityActor<E> {
             runs: 0,
             received: 0,
             inputs_max,
+            to_start: BTreeSet::new(),
             paused: None,
+            pauses: 0,
             draining: false,
             _live: live,
         }))
@@ -153,9 +181,7 @@ impl<E: Entity> Actor for EntityActor<E> {
                 if live.is_current(&work) {
                     live.waiting.push_back(work);
                 }
-                if let Some(reason) = live.paused.clone() {
-                    live.turn_away(&reason);
-                }
+                live.turn_away();
             }
             EntityMessage::Bell => {
                 live.received += 1;
@@ -166,12 +192,9 @@ impl<E: Entity> Actor for EntityActor<E> {
             }
             EntityMessage::StepDone(Ok(placed)) => self.settle(&myself, live, placed).await,
             EntityMessage::StepDone(Err(error)) => {
-                if live.not_committed(error).is_err() {
-                    myself.stop(None);
+                if let Err(stop) = live.not_committed(&myself, error) {
+                    myself.stop(stop.reason());
                     return Ok(());
-                }
-                if live.paused.is_some() {
-                    myself.send_after(Self::PAUSE, || EntityMessage::GoOn);
                 }
             }
             EntityMessage::GoOn => live.paused = None,
@@ -184,8 +207,10 @@ impl<E: Entity> Actor for EntityActor<E> {
         if live.draining {
             live.send_away();
         }
-        if live.draining && live.has_left() || Box::pin(self.advance(&myself, live)).await.is_err() {
+        if live.draining && live.has_left() {
             myself.stop(None);
+        } else if let Err(stop) = Box::pin(self.advance(&myself, live)).await {
+            myself.stop(stop.reason());
         }
         Ok(())
     }
@@ -211,8 +236,6 @@ impl<E: Entity> Actor for EntityActor<E> {
 }
 
 impl<E: Entity> EntityActor<E> {
-    /// Between two tries when the store has no room: what waits is kept, and callers are told at once.
-    const PAUSE: Duration = Duration::from_millis(500);
     /// Between two looks at a gate that is closed.
     const GATE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -221,10 +244,18 @@ impl<E: Entity> EntityActor<E> {
         while live.in_flight.is_none() && live.paused.is_none() {
             let gathered = match live.gather().await {
                 Ok(works) => works,
-                Err(error) => return Err(live.unavailable(&error)),
+                Err(ReadError::Failed(error)) => return Err(live.unreadable(&*error)),
+                Err(error) => {
+                    live.pause(myself, error.to_string());
+                    return Ok(());
+                }
             };
             if live.core.is_none() {
                 return Ok(()); // nothing to do yet
+            }
+            live.pauses = 0;
+            for (id, attempt) in std::mem::take(&mut live.to_start) {
+                self.start_effect(myself, live, &id, attempt).await;
             }
             self.adopt_orphans(live);
             if gathered.is_empty() {
@@ -360,6 +391,10 @@ impl<E: Entity> EntityActor<E> {
         id: &str,
         attempt: u32,
     ) {
+        if live.core.is_none() || live.in_flight.is_some() {
+            live.to_start.insert((id.to_owned(), attempt));
+            return;
+        }
         let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
         // One that moves begins nothing that the next owner would have to call lost.
         if pending.attempt != attempt || pending.held || live.draining || live.running.contains_key(id) {
@@ -477,10 +512,7 @@ impl<E: Entity> Live<E> {
     async fn load(&mut self) -> Result<(), ReadError> {
         let tx = self.args.shared.store.begin();
         let stored = tx.snapshot_get(&keys::state(&self.args.address)).await?;
-        let core = Core::load(stored.as_deref()).map_err(|error| {
-            tracing::error!(address = %self.args.address, %error, "stored entity is unreadable");
-            ReadError::Failed(Arc::new(error))
-        })?;
+        let core = Core::load(stored.as_deref()).map_err(|error| ReadError::Failed(Arc::new(error)))?;
         self.core = Some(core);
         Ok(())
     }
@@ -542,8 +574,11 @@ impl<E: Entity> Live<E> {
             // What has expired counts until it is removed: only then can the key be recorded anew.
             let record = record.map(|bytes| AnswerRecord::decode(&bytes)).transpose();
             match (record, &work) {
-                // A newer version's, perhaps: whoever can read it will answer.
-                (Err(error), _) => work.answer(Response::Unavailable { reason: error.to_string() }),
+                // A newer version's, perhaps: whoever can read it will answer. That there is one says that it was done.
+                (Err(error), _) => {
+                    tracing::error!(address = %self.args.address, %error, "recorded answer is unreadable");
+                    work.answer(Response::OutcomeUnknown);
+                }
                 (Ok(Some(record)), Work::Command { request, .. }) => {
                     let same = record.fingerprint == xxhash_rust::xxh3::xxh3_128(&request.body);
                     work.answer(if same {
@@ -560,7 +595,7 @@ impl<E: Entity> Live<E> {
     }
 
     /// A step did not commit as it was.
-    fn not_committed(&mut self, error: StepError) -> Result<(), Stop> {
+    fn not_committed(&mut self, myself: &ActorRef<EntityMessage>, error: StepError) -> Result<(), Stop> {
         let Some(step) = self.in_flight.take() else { return Ok(()) };
         let mut works: Vec<Work> = step.works.into_iter().map(|(work, _)| work).collect();
         match error {
@@ -568,23 +603,21 @@ impl<E: Entity> Live<E> {
                 for mut work in works.into_iter().chain(self.waiting.drain(..)) {
                     work.answer(Response::NotOwner);
                 }
-                Err(Stop)
+                Err(Stop::Over)
             }
             StepError::Failed => {
                 for work in &mut works {
                     work.answer(Response::OutcomeUnknown);
                 }
-                Err(Stop)
+                Err(Stop::Over)
             }
             StepError::NoRoom(error) => {
                 self.core = None;
-                let reason = error.to_string();
                 for work in &mut works {
                     work.submitted(false);
                 }
                 self.put_back(works);
-                self.turn_away(&reason);
-                self.paused = Some(reason);
+                self.pause(myself, error.to_string());
                 Ok(())
             }
             StepError::Refused(error) => {
@@ -605,9 +638,15 @@ impl<E: Entity> Live<E> {
         }
     }
 
-    /// Whether an input is still awaited. The result of an effect is when it comes from the run that was started
-    /// last under its id, and only once.
+    /// Whether an input is still awaited. A timer is not when it is known already: every look finds it until it is
+    /// consumed. The result of an effect is when it comes from the run that was started last under its id, and only
+    /// once.
     fn is_current(&mut self, work: &Work) -> bool {
+        if let Work::Timer { name, due } = work {
+            let same = |work: &Work| matches!(work, Work::Timer { name: n, due: d } if n == name && d == due);
+            let in_flight = self.in_flight.iter().flat_map(|step| &step.works).map(|(work, _)| work);
+            return !self.waiting.iter().chain(in_flight).any(same);
+        }
         let (Work::Effect { id, run, .. } | Work::Progress { id, run, .. }) = work else { return true };
         if self.running.get(id).is_none_or(|running| running.number != *run) {
             return false;
@@ -626,10 +665,24 @@ impl<E: Entity> Live<E> {
         self.waiting.retain(|work| !work.is_of_effect(id));
     }
 
-    /// Tells callers that nothing can be done for them now, and keeps everything else that waits.
-    fn turn_away(&mut self, reason: &str) {
+    /// Waits for the store to be well again, longer each time.
+    fn pause(&mut self, myself: &ActorRef<EntityMessage>, reason: String) {
+        const FIRST: Duration = Duration::from_millis(250);
+        const LONGEST: Duration = Duration::from_secs(4);
+        tracing::debug!(address = %self.args.address, reason, "entity pauses");
+        metrics::counter!("cadre_host_entity_pauses_total").increment(1);
+        self.paused = Some(Pause { reason });
+        self.turn_away();
+        let pause = (FIRST * 2u32.saturating_pow(self.pauses.min(8))).min(LONGEST);
+        self.pauses += 1;
+        myself.send_after(pause, || EntityMessage::GoOn);
+    }
+
+    /// While it pauses: tells callers that nothing can be done for them now, and keeps everything else that waits.
+    fn turn_away(&mut self) {
+        let Some(Pause { reason }) = &self.paused else { return };
         self.waiting.retain_mut(|work| {
-            work.answer(Response::Unavailable { reason: reason.to_owned() });
+            work.answer(Response::Unavailable { reason: reason.clone() });
             !work.is_command()
         });
     }
@@ -654,13 +707,13 @@ impl<E: Entity> Live<E> {
         }
     }
 
-    /// The store cannot be read: whoever waits is told, and the shard tries again later.
-    fn unavailable(&mut self, error: &ReadError) -> Stop {
-        tracing::debug!(address = %self.args.address, %error, "entity cannot be loaded");
+    /// What is stored cannot be read, now or soon: whoever waits is told, and the shard tries again later.
+    fn unreadable(&mut self, error: &dyn std::error::Error) -> Stop {
+        tracing::error!(address = %self.args.address, %error, "entity is unreadable");
         for mut work in self.waiting.drain(..) {
             work.answer(Response::Unavailable { reason: error.to_string() });
         }
-        Stop
+        Stop::Unreadable
     }
 
     /// Sends callers to the next owner, and keeps only what that one could not learn from the store: how effects
@@ -694,6 +747,9 @@ impl<E: Entity> Live<E> {
         let busy = self.in_flight.is_some()
             || !self.waiting.is_empty()
             || self.rung
+            || self.paused.is_some()
+            || !self.to_start.is_empty()
+            || !self.running.is_empty()
             || self.core.as_ref().is_some_and(|core| !core.record.effects.is_empty());
         if !busy {
             let (address, received) = (self.args.address.clone(), self.received);

@@ -131,6 +131,8 @@ impl Client {
     const PAUSE_MAX: Duration = Duration::from_millis(200);
     /// What goes over the bus beside a command and its key: headers and their packing.
     const OVERHEAD_BYTES: usize = 512;
+    /// As good as for ever, and still a point in time.
+    const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
     /// One try over the bus; a lost message costs this much, not the whole timeout.
     const TRY_MAX: Duration = Duration::from_secs(2);
 
@@ -166,7 +168,8 @@ impl Client {
         if actual > limit {
             return Err(CallError::TooLarge { limit, actual });
         }
-        let deadline = Instant::now() + timeout;
+        let now = Instant::now();
+        let deadline = now.checked_add(timeout).unwrap_or(now + Self::TIMEOUT_MAX);
         let mut pause = Self::PAUSE_FIRST;
         let mut maybe_done = false;
         loop {

@@ -78,7 +78,8 @@ impl Done {
     }
 }
 
-/// The handle. Each entity has at most one step here, so the queue is bounded by the number of live entities.
+/// The handle. Each entity has at most one step here, and so has each shard for what it tidies up: that bounds the
+/// queue.
 #[derive(Debug, Clone)]
 pub(super) struct Committer {
     queue: mpsc::UnboundedSender<Message>,
@@ -311,7 +312,8 @@ impl Groups {
                     for step in steps {
                         step.done.tell(Err(StepError::NoRoom(error.clone())));
                     }
-                    break;
+                    // No attempt has left a marker.
+                    return (None, None);
                 }
                 Attempted::Failed(error @ CommitError::Failed(_)) => {
                     tracing::error!(error = &error as &dyn std::error::Error, "store failed, steps are lost");

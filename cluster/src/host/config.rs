@@ -47,7 +47,7 @@ pub struct HostConfig {
     pub groups_in_flight_max: usize,
     /// How long an idempotency key is remembered.
     pub idempotency_ttl: Duration,
-    /// How long an idle entity stays in memory, unless its kind says otherwise.
+    /// How often idle entities are asked to leave memory, and what has expired is removed.
     pub sweep_every: Duration,
     /// How long a shard that should move waits for effects that must not be repeated. It serves meanwhile.
     pub effects_grace: Duration,

@@ -1,7 +1,7 @@
 //! The pure part of hosting: runs an entity's core over its inputs and collects what is to be written.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -237,6 +237,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             && !lost(error)
             && attempt < pending.policy.attempts_max
         {
+            metrics::counter!("cadre_host_effects_total", "result" => "retried").increment(1);
             pending.attempt += 1;
             pending.not_before = self.now.after(pending.policy.backoff(attempt));
             self.draft.start.push(id.to_owned());
@@ -253,6 +254,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             Err(_) if lost => EffectResult::Lost,
             Err(error) => EffectResult::Failed { reason: error.to_string(), attempts: attempt },
         };
+        metrics::counter!("cadre_host_effects_total", "result" => result.label()).increment(1);
         let done = matches!(result, EffectResult::Done(_));
         match self.decide(work, Input::Effect { id: id.to_owned(), result }, seed, trace.as_deref())? {
             // The entity waits for an end: one that it cannot take as it is, it hears of as a failure.
@@ -345,13 +347,19 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         if positions > usize::from(u16::MAX) / 2 {
             return Err(format!("has {positions} facts and messages, the limit is {}", u16::MAX / 2));
         }
-        let started = |changes: &[EffectChange]| {
-            changes.iter().filter(|change| matches!(change, EffectChange::Start { .. })).count()
-        };
-        let (effects, timers) = (
-            self.core.record.effects.len() + started(&decision.effects),
-            self.core.record.timers.len()
-                + decision.timers.iter().filter(|change| matches!(change, TimerChange::Set { .. })).count(),
+        let timers = count_after(
+            &self.core.record.timers,
+            decision.timers.iter().map(|change| match change {
+                TimerChange::Set { name, .. } => (name, true),
+                TimerChange::Cancel { name } => (name, false),
+            }),
+        );
+        let effects = count_after(
+            &self.core.record.effects,
+            decision.effects.iter().map(|change| match change {
+                EffectChange::Start { id, .. } => (id, true),
+                EffectChange::Cancel { id } => (id, false),
+            }),
         );
         if effects > self.config.pending_max || timers > self.config.pending_max {
             return Err(format!(
@@ -573,6 +581,21 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         self.positions += write.positions();
         self.draft.writes.push(write);
     }
+}
+
+/// How many names there are after some were set and others removed, in this order.
+fn count_after<'a, T>(
+    names: &'a BTreeMap<String, T>,
+    changes: impl Iterator<Item = (&'a String, bool)>,
+) -> usize {
+    let mut changed = BTreeMap::new();
+    changed.extend(changes);
+    let after = |count: usize, (name, is_set): (&String, bool)| match (names.contains_key(name), is_set) {
+        (false, true) => count + 1,
+        (true, false) => count - 1,
+        _ => count,
+    };
+    changed.into_iter().fold(names.len(), after)
 }
 
 /// Why an effect that was done has failed all the same.

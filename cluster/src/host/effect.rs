@@ -79,6 +79,16 @@ pub enum EffectResult<T> {
     Lost,
 }
 
+impl<T> EffectResult<T> {
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "done",
+            Self::Failed { .. } => "failed",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]

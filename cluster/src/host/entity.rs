@@ -58,7 +58,8 @@ pub trait Entity: Send + Sync + 'static {
     /// A fact as an event of the feed. `sequence` counts the facts of this entity from 1.
     fn event(&self, fact: &Self::Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent;
 
-    /// Does the work. Dropped when the effect is cancelled, its deadline passes or the node stops.
+    /// Does the work. Dropped when the effect is cancelled, its deadline passes or the node stops. It shares the threads
+    /// that serve everybody else: what blocks belongs on a thread of its own, and a deadline cannot end it.
     async fn perform(
         &self,
         effect: Self::Effect,

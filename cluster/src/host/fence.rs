@@ -43,8 +43,12 @@ impl Fence {
         self.state().owned.get(&shard) == Some(&epoch)
     }
 
-    pub fn add(&self, shard: ShardId, epoch: Epoch) {
-        self.state().owned.insert(shard, epoch);
+    /// A shard was claimed when the stored fence was `fence`. If that has moved since, the claim may be void already, and
+    /// a refresh that adopted the new fence did not know of the shard: so the next commit has to refresh again.
+    pub fn add(&self, shard: ShardId, epoch: Epoch, fence: u64) {
+        let mut state = self.state();
+        state.known = state.known.map(|known| known.min(fence));
+        state.owned.insert(shard, epoch);
     }
 
     pub fn remove(&self, shard: ShardId) {

@@ -231,14 +231,20 @@ fn receive(shared: &Arc<Shared>, actor: &ActorRef<ShardMessage>, delivery: Deliv
         return;
     };
     let Some(reply) = delivery.reply else { return };
+    let shard = address.shard(shared.config.shards);
     let response = match codec::unpack::<Request>("request", &delivery.payload) {
         Ok(request) => ask(shared, actor, address, request, trace::of(&delivery.headers)).left_future(),
         Err(error) => ready(Response::Poisoned { reason: error.to_string() }).right_future(),
     };
-    let shared = shared.clone();
+    let (shared, actor) = (shared.clone(), actor.clone());
     // One task per remote command that waits; as many as the node admits.
     tokio::spawn(async move {
-        let response = response.await;
+        let mut response = response.await;
+        // An entity that ended before it came to this command, in a shard that was ours all the while.
+        let route = shared.routes.get(shard);
+        if response == Response::NotOwner && route.is_some_and(|route| route.get_id() == actor.get_id()) {
+            response = Response::Moving;
+        }
         // Whoever owns the shard by now was asked, too, and that answer counts.
         let may_be_owned_elsewhere = response == Response::NotOwner || !shared.is_lease_sure();
         if may_be_owned_elsewhere && !response.is_decided() {

@@ -28,8 +28,8 @@ use crate::{
     bus::{Bus, Headers},
     clock::Clock,
     placement::{
-        Action, BeatError, ClaimError, Epoch, JoinError, Liveness, MemberId, View, beat, claim,
-        ensure_cluster, join, leave, plan, read_view, reclaim, release,
+        Action, BeatError, ClaimError, Claimed, Epoch, JoinError, LeaseRecord, Liveness, MemberId, View,
+        beat, claim, ensure_cluster, join, leave, plan, read_view, reclaim, release,
     },
     store::{Attempt, CommitError, Store},
 };
@@ -65,7 +65,9 @@ enum NodeMessage {
 }
 
 impl Node {
-    /// Joins the cluster and starts serving.
+    /// Joins the cluster and starts serving. It claims its shards in the background: [`Self::status`] and
+    /// [`NodeStatus::check`] say when it is ready, and calls before that wait. `seed` is where the node's randomness
+    /// comes from, which entities make ids of: draw it, except in tests.
     pub async fn start(
         config: HostConfig,
         store: Store,
@@ -131,7 +133,8 @@ impl Node {
         status.await.ok()
     }
 
-    /// Hands every shard over and leaves the cluster.
+    /// Hands every shard over and leaves the cluster. Comes before closing the store, which it needs; without one it
+    /// gives up after [`HostConfig::effects_grace`] and two lease times.
     pub async fn drain(self) {
         let (done, drained) = oneshot::channel();
         if self.actor.cast(NodeMessage::Drain(done)).is_ok() {
@@ -173,8 +176,14 @@ async fn keep_beating(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
                 let _ = actor.cast(NodeMessage::Superseded);
                 return;
             }
-            Ok(Err(BeatError::Store(error))) => tracing::warn!(%error, "heartbeat failed"),
-            Err(_) => tracing::warn!("heartbeat timed out"),
+            Ok(Err(BeatError::Store(error))) => {
+                metrics::counter!("cadre_placement_heartbeats_failed_total").increment(1);
+                tracing::warn!(%error, "heartbeat failed");
+            }
+            Err(_) => {
+                metrics::counter!("cadre_placement_heartbeats_failed_total").increment(1);
+                tracing::warn!("heartbeat timed out");
+            }
         }
     }
 }
@@ -184,7 +193,7 @@ async fn keep_ticking(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
     let subject = placement_subject(&shared.config.cluster);
     let mut bell = None;
     loop {
-        if actor.cast(NodeMessage::Tick).is_err() {
+        if !tick_soon(&shared, &actor) {
             return;
         }
         if bell.is_none() {
@@ -206,6 +215,12 @@ async fn keep_ticking(shared: Arc<Shared>, actor: ActorRef<NodeMessage>) {
     }
 }
 
+/// Has the node tick once more, unless it is about to. Whether it still runs.
+fn tick_soon(shared: &Shared, actor: &ActorRef<NodeMessage>) -> bool {
+    shared.tick_waits.swap(true, Ordering::Relaxed) && !matches!(actor.get_status(), ActorStatus::Stopped)
+        || actor.cast(NodeMessage::Tick).is_ok()
+}
+
 /// How an attempt to claim shards ended.
 enum Claims {
     Settled,
@@ -223,7 +238,13 @@ struct NodeState {
     /// Since when a shard should move that waits for effects.
     leaving: BTreeMap<ShardId, Instant>,
     superseded: bool,
-    draining: Option<oneshot::Sender<()>>,
+    draining: Option<Draining>,
+}
+
+/// Somebody waits for the node to leave.
+struct Draining {
+    since: Instant,
+    done: oneshot::Sender<()>,
 }
 
 /// A shard that is served here.
@@ -255,13 +276,13 @@ impl Actor for NodeActor {
         message: NodeMessage,
         node: &mut NodeState,
     ) -> Result<(), ActorProcessingErr> {
+        if matches!(message, NodeMessage::Tick) {
+            self.shared.tick_waits.store(false, Ordering::Relaxed);
+        }
         match message {
             NodeMessage::Tick if node.superseded => {
-                if let Some(done) = node.draining.take() {
-                    // Whoever has the name now has the shards, too.
-                    let _ = done.send(());
-                    myself.stop(None);
-                }
+                // Whoever has the name now has the shards, too.
+                node.left(&myself);
             }
             NodeMessage::Tick => {
                 self.tick_until_settled(&myself, node).await;
@@ -275,13 +296,13 @@ impl Actor for NodeActor {
             }
             NodeMessage::Drain(done) => {
                 self.shared.draining.store(true, Ordering::Relaxed);
-                node.draining = Some(done);
+                node.draining = Some(Draining { since: Instant::now(), done });
                 // At once, so that the others see it with their next look.
                 if let Err(error) = beat(&self.shared.store, &self.shared.fence.me, true).await {
                     tracing::warn!(%error, "cannot announce the drain yet");
                 }
                 self.announce().await;
-                myself.cast(NodeMessage::Tick)?;
+                tick_soon(&self.shared, &myself);
             }
             NodeMessage::Status(answer) => {
                 let _ = answer.send(NodeStatus {
@@ -293,6 +314,8 @@ impl Actor for NodeActor {
                         .collect(),
                     entities_live: self.shared.entities_live.load(Ordering::Relaxed),
                     inputs_waiting: self.shared.inputs_waiting(),
+                    placement_seen: self.shared.placement_seen(),
+                    beaten: self.shared.beaten(),
                     draining: node.draining.is_some(),
                     superseded: node.superseded,
                 });
@@ -339,7 +362,10 @@ impl NodeActor {
                     let pause = PAUSE_MS + self.shared.seed() % PAUSE_MS;
                     tokio::time::sleep(Duration::from_millis(pause)).await;
                 }
-                Err(error) => return tracing::warn!(%error, "cannot compare plan and facts"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot compare plan and facts");
+                    return self.give_up_drain(myself, node);
+                }
             }
         }
     }
@@ -364,11 +390,9 @@ impl NodeActor {
         if !claims.is_empty() && node.draining.is_none() {
             let claiming = async { claim(&shared.store, &shared.fence.me, &claims, &view).await };
             match self.patiently(claiming).await {
-                Ok(taken) => {
-                    metrics::counter!("cadre_placement_claims_total").increment(taken.len() as u64);
-                    for lease in taken {
-                        self.start_shard(myself, node, lease.shard, lease.epoch).await;
-                    }
+                Ok(claimed) => {
+                    metrics::counter!("cadre_placement_claims_total").increment(claimed.leases.len() as u64);
+                    self.start_shards(myself, node, claimed).await;
                 }
                 Err(ClaimError::Changed { shard }) => {
                     tracing::debug!(%shard, "somebody was faster");
@@ -389,11 +413,14 @@ impl NodeActor {
                 Action::Claim { .. } => None,
             })
             .collect();
+        // Nobody takes the shards of the last one, which gives them up all the same.
+        let is_last = node.draining.is_some() && self.is_alone(node, &view, now);
+        let shards = if is_last { node.running.keys().copied().collect() } else { shards };
         let shards = self.may_move(node, shards);
         if let Some(some) = shards.chunks(Self::RELEASES_AT_ONCE).next() {
             self.hand_over(node, some.to_vec()).await;
             // The rest follows at once.
-            let _ = myself.cast(NodeMessage::Tick);
+            tick_soon(shared, myself);
         }
         let shards = node.running.values().map(|running| running.progress.status(running.epoch));
         let (mut inboxes, mut oldest) = (0, Duration::ZERO);
@@ -443,11 +470,23 @@ impl NodeActor {
             self.stop_lost(node, shard);
         }
         for shard in mine.into_keys().filter(|shard| !node.running.contains_key(shard)).collect::<Vec<_>>() {
-            let again = async { reclaim(&self.shared.store, &view.leases[&shard]).await };
+            let again = async { reclaim(&self.shared.store, me, &view.leases[&shard]).await };
             match self.patiently(again).await {
-                Ok(lease) => self.start_shard(myself, node, shard, lease.epoch).await,
+                Ok(claimed) => self.start_shards(myself, node, claimed).await,
                 Err(error) => tracing::debug!(%shard, %error, "cannot start a shard of our own yet"),
             }
+        }
+    }
+
+    async fn start_shards(
+        &self,
+        myself: &ActorRef<NodeMessage>,
+        node: &mut NodeState,
+        Claimed { leases, fence }: Claimed,
+    ) {
+        for LeaseRecord { shard, epoch, .. } in leases {
+            self.shared.fence.add(shard, epoch, fence);
+            self.start_shard(myself, node, shard, epoch).await;
         }
     }
 
@@ -458,7 +497,6 @@ impl NodeActor {
         shard: ShardId,
         epoch: Epoch,
     ) {
-        self.shared.fence.add(shard, epoch);
         let (gate, progress) = (Gate::default(), Arc::new(Progress::new()));
         let actor = ShardActor {
             shard,
@@ -562,38 +600,47 @@ impl NodeActor {
         let _ = self.shared.bus.publish(&subject, Headers::default(), Default::default()).await;
     }
 
-    /// Leaves once there is nothing left to hand over, or nobody to hand it to.
+    /// Whether there is nobody to hand shards to.
+    fn is_alone(&self, node: &NodeState, view: &View, now: Instant) -> bool {
+        let (me, ttl) = (&self.shared.fence.me, self.shared.config.lease_ttl);
+        !view.members.iter().any(|(name, record)| {
+            *name != me.name && !record.draining && node.liveness.is_alive(name, record.incarnation, now, ttl)
+        })
+    }
+
+    /// Leaves once there is nothing left to hand over.
     async fn finish_drain(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) {
         if node.draining.is_none() {
             return;
         }
         if !node.running.is_empty() {
-            let alone = match read_view(&self.shared.store.begin()).await {
-                Ok(view) => !view.members.iter().any(|(name, record)| {
-                    let ttl = self.shared.config.lease_ttl;
-                    *name != self.shared.fence.me.name
-                        && !record.draining
-                        && node.liveness.is_alive(name, record.incarnation, Instant::now(), ttl)
-                }),
-                Err(_) => false,
-            };
-            if !alone {
-                return;
-            }
-            let shards = self.may_move(node, node.running.keys().copied().collect());
-            self.hand_over(node, shards).await;
-            if !node.running.is_empty() {
-                return;
-            }
+            return;
         }
         if let Err(error) = leave(&self.shared.store, &self.shared.fence.me).await {
             tracing::warn!(%error, "cannot leave properly, the lease will expire");
         }
         self.announce().await;
         tracing::info!(member = %self.shared.fence.me, "left");
-        if let Some(done) = node.draining.take() {
-            let _ = done.send(());
+        node.left(myself);
+    }
+
+    /// A node that wants to leave does not wait for ever for a store that is gone: the others take over when its
+    /// lease is over.
+    fn give_up_drain(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) {
+        let patience = self.shared.config.effects_grace + 2 * self.shared.config.lease_ttl;
+        if node.draining.as_ref().is_some_and(|draining| draining.since.elapsed() > patience) {
+            tracing::error!("leaves without handing over, because the store cannot be reached");
+            node.left(myself);
         }
-        myself.stop(None);
+    }
+}
+
+impl NodeState {
+    /// Tells whoever waits for the node to leave that it has, if somebody does.
+    fn left(&mut self, myself: &ActorRef<NodeMessage>) {
+        if let Some(Draining { done, .. }) = self.draining.take() {
+            let _ = done.send(());
+            myself.stop(None);
+        }
     }
 }

@@ -140,7 +140,7 @@ impl Stored for MessageRecord {
 /// An input that could not be applied, kept for people to look at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
-    /// `command`, `message`, `timer` or `effect`.
+    /// `command`, `message`, `timer`, `effect` or `progress`.
     pub input: String,
     /// What it said, as far as it can be kept.
     pub body: Bytes,

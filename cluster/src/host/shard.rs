@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, task::AbortHandle, time::Instant};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::{
-    actor::EntityArgs,
+    actor::{EntityArgs, UNREADABLE},
     expire::expire,
     gate::Gate,
     look::{Bookmark, Found, listen, look},
@@ -193,6 +193,10 @@ impl Actor for ShardActor {
                     shard.expiring = Some(AbortOnDrop(expiring.abort_handle()));
                 }
                 self.bury_unhosted(shard);
+                if shard.next_look.is_none() && !shard.is_looking() && !is_on(Sabotage::NoPeriodicLook) {
+                    // A look that ended without a word.
+                    self.look(&myself, shard);
+                }
             }
             ShardMessage::Rested { address, received } => shard.rested(&address, received),
             ShardMessage::Drain(drained) => {
@@ -231,11 +235,16 @@ impl Actor for ShardActor {
         shard: &mut Shard,
     ) -> Result<(), ActorProcessingErr> {
         match event {
-            SupervisionEvent::ActorTerminated(cell, _, _) => {
-                // One that stopped by itself lost the store, and with it perhaps sight of its effects.
+            SupervisionEvent::ActorTerminated(cell, _, reason) => {
                 if let Some(address) = shard.gone(&cell) {
-                    shard.wake_later(address);
-                    self.look_in(&myself, shard, self.shared.config.crash_backoff);
+                    if reason.as_deref() == Some(UNREADABLE) {
+                        metrics::counter!("cadre_host_entities_unreadable_total").increment(1);
+                        self.back_off(&myself, shard, address);
+                    } else {
+                        // One that stopped by itself may have lost sight of its effects.
+                        shard.wake_later(address);
+                        self.look_in(&myself, shard, self.shared.config.crash_backoff);
+                    }
                 }
             }
             SupervisionEvent::ActorFailed(cell, error) => {
@@ -284,6 +293,7 @@ impl ShardActor {
         let waiting = entry.waiting.fetch_add(1, Ordering::Relaxed);
         reply.also(entry.waiting.clone());
         if waiting >= limit && !is_on(Sabotage::AdmissionOff) {
+            metrics::counter!("cadre_host_inputs_refused_total", "by" => "entity").increment(1);
             return Err(Response::Busy);
         }
         entry.sent += 1;
@@ -368,7 +378,7 @@ impl ShardActor {
             return;
         }
         shard.next_look = None;
-        if shard.looking.is_some() {
+        if shard.is_looking() {
             shard.look_again = true;
             return;
         }
@@ -388,9 +398,12 @@ impl ShardActor {
         if shard.bookmark == found.from {
             shard.bookmark = found.bookmark;
         }
+        let mut delivered = false;
         let asleep = std::mem::take(&mut shard.asleep);
         for address in asleep.into_iter().chain(found.awake) {
-            if !self.deliver(myself, shard, &address, EntityMessage::Bell).await {
+            if self.deliver(myself, shard, &address, EntityMessage::Bell).await {
+                delivered = true;
+            } else {
                 shard.wake_later(address);
             }
         }
@@ -409,14 +422,14 @@ impl ShardActor {
             if !shard.crashes.contains_key(address) {
                 waits(address, *since);
             }
-            self.deliver(myself, shard, address, EntityMessage::Bell).await;
+            delivered |= self.deliver(myself, shard, address, EntityMessage::Bell).await;
         }
         for (due, address, name) in found.timers {
             if self.shared.kinds.get(address.kind()).is_some() && !shard.crashes.contains_key(&address) {
                 waits(&address, due);
             }
             let timer = EntityMessage::Work(Work::Timer { name, due });
-            self.deliver(myself, shard, &address, timer).await;
+            delivered |= self.deliver(myself, shard, &address, timer).await;
         }
         if !found.failed {
             self.progress.looked(!found.more, found.inboxes.len(), oldest, self.shared.now());
@@ -431,7 +444,8 @@ impl ShardActor {
         if let Some(due) = found.next_timer {
             wait = wait.min(self.shared.now().until(due));
         }
-        if found.more || std::mem::take(&mut shard.look_again) {
+        let go_on = found.more && delivered && !found.failed;
+        if std::mem::take(&mut shard.look_again) || go_on {
             // What was just announced has a moment to be consumed before it would be found again.
             wait = wait.min(Duration::from_millis(10));
         }
@@ -493,6 +507,10 @@ impl ShardActor {
 }
 
 impl Shard {
+    fn is_looking(&self) -> bool {
+        self.looking.as_ref().is_some_and(|task| !task.0.is_finished())
+    }
+
     fn rested(&mut self, address: &Address, received: u64) {
         if let Some(entry) = self.entities.get(address)
             && entry.sent == received

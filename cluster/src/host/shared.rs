@@ -34,6 +34,10 @@ pub(super) struct Shared {
     pub entities_live: Arc<AtomicUsize>,
     pub routes: Arc<Routes>,
     pub draining: AtomicBool,
+    /// Whether the node is about to compare plan and facts.
+    pub tick_waits: AtomicBool,
+    /// When it last could.
+    looked: Mutex<Option<Instant>>,
     admitted: Arc<Admitted>,
     beats: Mutex<Beats>,
     entropy: Mutex<SmallRng>,
@@ -66,6 +70,8 @@ impl Shared {
             routes,
             entities_live: Arc::default(),
             draining: AtomicBool::new(false),
+            tick_waits: AtomicBool::new(false),
+            looked: Mutex::default(),
             admitted: Arc::default(),
             beats: Mutex::new(Beats::new(joining)),
             entropy: Mutex::new(SmallRng::seed_from_u64(seed)),
@@ -88,11 +94,22 @@ impl Shared {
     /// What the store says about our leases was followed, as of `looked` or later.
     pub fn leases_followed(&self, looked: Instant) {
         self.beats().followed(looked);
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
+    }
+
+    /// How long ago members and leases were last read; `None` if never.
+    pub fn placement_seen(&self) -> Option<Duration> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).map(|looked| looked.elapsed())
     }
 
     /// Whether nobody can have taken our shards without our knowing.
     pub fn is_lease_sure(&self) -> bool {
         self.beats().is_sure(Instant::now(), self.config.lease_ttl)
+    }
+
+    /// How long ago the last accepted heartbeat was begun.
+    pub fn beaten(&self) -> Duration {
+        self.beats().begun.elapsed()
     }
 
     fn beats(&self) -> MutexGuard<'_, Beats> {
@@ -105,6 +122,9 @@ impl Shared {
         let held = self.admitted.bytes.fetch_add(bytes, Ordering::Relaxed);
         let admission = Admission { node: self.admitted.clone(), bytes, entity: None };
         let fits = inputs < self.config.inputs_waiting_max && held < self.config.inputs_waiting_bytes_max;
+        if !fits {
+            metrics::counter!("cadre_host_inputs_refused_total", "by" => "node").increment(1);
+        }
         (fits || is_on(Sabotage::AdmissionOff)).then_some(admission)
     }
 

@@ -29,6 +29,10 @@ pub struct NodeStatus {
     pub entities_live: usize,
     /// Inputs that wait.
     pub inputs_waiting: usize,
+    /// How long ago it last read members and leases; `None` if it never could.
+    pub placement_seen: Option<Duration>,
+    /// How long ago it began the last heartbeat that was accepted.
+    pub beaten: Duration,
     /// Whether it hands over and leaves.
     pub draining: bool,
     /// Whether another life has taken its name: it serves nothing any more.
@@ -71,6 +75,15 @@ pub enum NotReady {
     /// It hands over and leaves.
     #[error("the node is draining")]
     Draining,
+    /// It cannot see the cluster, and so not what it should do.
+    #[error("members and leases could not be read for too long")]
+    Lost,
+    /// It cannot write, not even a heartbeat: the others may take its shards, if they can.
+    #[error("no heartbeat was accepted for {} ms", .beaten.as_millis())]
+    Silent {
+        /// How long.
+        beaten: Duration,
+    },
     /// It has taken shards and not yet taken up what was left there.
     #[error("shard {shard} is catching up")]
     CatchingUp {
@@ -110,6 +123,9 @@ impl NodeStatus {
         if self.draining {
             return Err(NotReady::Draining);
         }
+        if self.placement_seen.is_none_or(|seen| seen > patience) {
+            return Err(NotReady::Lost);
+        }
         for (shard, status) in &self.shards {
             let shard = *shard;
             if status.looked > patience {
@@ -121,6 +137,9 @@ impl NodeStatus {
             if let Some(waiting) = status.oldest.as_ref().filter(|waiting| waiting.waited > patience) {
                 return Err(NotReady::Stalled { shard, waiting: waiting.clone() });
             }
+        }
+        if self.beaten > patience {
+            return Err(NotReady::Silent { beaten: self.beaten });
         }
         Ok(())
     }

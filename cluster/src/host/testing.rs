@@ -70,7 +70,7 @@ impl Hooked {
 pub async fn take(store: &Store, me: &MemberId, shard: ShardId) -> LeaseRecord {
     let view = read_view(&store.begin()).await.unwrap();
     let seen = view.leases.get(&shard).cloned();
-    claim(store, me, &[Action::Claim { shard, seen }], &view).await.unwrap().remove(0)
+    claim(store, me, &[Action::Claim { shard, seen }], &view).await.unwrap().leases.remove(0)
 }
 
 pub trait AsyncHook {

@@ -26,6 +26,6 @@ pub use plan::{Action, View, plan};
 pub use record::{ClusterRecord, Epoch, LeaseRecord, MemberId, MemberRecord};
 pub use restore::{RestoreError, begin_feed_epoch};
 pub use transition::{
-    BeatError, ClaimError, JoinError, Joined, Takeover, beat, claim, ensure_cluster, join, leave, read_view,
-    reclaim, release,
+    BeatError, ClaimError, Claimed, JoinError, Joined, Takeover, beat, claim, ensure_cluster, join, leave,
+    read_view, reclaim, release,
 };

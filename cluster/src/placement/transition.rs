@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 
 use super::{ClusterRecord, Epoch, LeaseRecord, MemberId, MemberRecord, View, plan::Action};
 use crate::{
-    address::ShardId,
+    address::{Address, ShardId},
     clock::Timestamp,
     codec::{self, DecodeError, Stored},
     keys,
@@ -33,6 +33,15 @@ pub enum JoinError {
         stored: u16,
         /// What was asked for.
         configured: u16,
+    },
+    /// Correct the configuration.
+    #[error("a cluster has at least one shard; the configuration says 0")]
+    NoShards,
+    /// Correct the configuration.
+    #[error("a node's name is 1 to {max} bytes without control characters; {name:?} is not", max = Address::PART_BYTES_MAX)]
+    Name {
+        /// The name.
+        name: String,
     },
     /// There is no cluster to join yet: [`ensure_cluster`] comes first.
     #[error("the store holds no cluster")]
@@ -66,6 +75,9 @@ pub async fn ensure_cluster(
     shards: u16,
     now: Timestamp,
 ) -> Result<ClusterRecord, JoinError> {
+    if shards == 0 {
+        return Err(JoinError::NoShards);
+    }
     let mut attempt = Attempt::idempotent();
     let record = loop {
         match try_ensure_cluster(store, name, shards, now).await {
@@ -131,6 +143,9 @@ pub async fn join(
     ttl: Duration,
     now: Timestamp,
 ) -> Result<Joined, JoinError> {
+    if name.is_empty() || name.len() > Address::PART_BYTES_MAX || name.contains(char::is_control) {
+        return Err(JoinError::Name { name: name.into() });
+    }
     let mut watched: Option<(MemberRecord, tokio::time::Instant)> = None;
     let mut attempt = Attempt::idempotent();
     loop {
@@ -151,7 +166,11 @@ pub async fn join(
                 }
                 tokio::time::sleep(ttl / 8).await;
             }
-            Err(JoinError::Store(error)) => attempt.again(error).await?,
+            Err(JoinError::Store(error)) => {
+                // What is found next may be our own record, from a commit whose outcome is not known.
+                watched = watched.filter(|_| !matches!(error, CommitError::OutcomeUnknown));
+                attempt.again(error).await?;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -219,8 +238,9 @@ async fn raise_fence(tx: &mut Transaction, of: &MemberId) -> Result<(), ReadErro
 }
 
 /// Takes a shard of our own once more, with a new epoch: nothing that was begun before counts any longer.
-pub async fn reclaim(store: &Store, seen: &LeaseRecord) -> Result<LeaseRecord, ClaimError> {
+pub async fn reclaim(store: &Store, me: &MemberId, seen: &LeaseRecord) -> Result<Claimed, ClaimError> {
     let mut tx = store.begin();
+    let fence = read_fence(&tx, me).await?.ok_or(ClaimError::Changed { shard: seen.shard })?;
     let current = read::<LeaseRecord>(&tx, &keys::lease(seen.shard)).await?;
     if current.as_ref() != Some(seen) {
         return Err(ClaimError::Changed { shard: seen.shard });
@@ -228,7 +248,7 @@ pub async fn reclaim(store: &Store, seen: &LeaseRecord) -> Result<LeaseRecord, C
     let lease = LeaseRecord { epoch: Epoch(seen.epoch.0 + 1), ..seen.clone() };
     tx.set(keys::lease(lease.shard), codec::encode(&lease));
     tx.commit().await?;
-    Ok(lease)
+    Ok(Claimed { leases: vec![lease], fence })
 }
 
 /// Members and leases, at one version.
@@ -322,6 +342,15 @@ impl From<ReadError> for ClaimError {
     }
 }
 
+/// Shards that were taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// Their leases.
+    pub leases: Vec<LeaseRecord>,
+    /// Our own fence when they were. One that has moved since may mean that they were taken from us already.
+    pub fence: u64,
+}
+
 /// Takes shards, all or none. `view` is what the claims were planned on: an owner who has shown a sign of life
 /// since then keeps its shards.
 pub async fn claim(
@@ -329,7 +358,7 @@ pub async fn claim(
     me: &MemberId,
     claims: &[Action],
     view: &View,
-) -> Result<Vec<LeaseRecord>, ClaimError> {
+) -> Result<Claimed, ClaimError> {
     let mut tx = store.begin();
     let planned: Vec<_> = claims
         .iter()
@@ -338,6 +367,8 @@ pub async fn claim(
             Action::Release { .. } => None,
         })
         .collect();
+    let Some((first, _)) = planned.first() else { return Ok(Claimed { leases: Vec::new(), fence: 0 }) };
+    let fence = read_fence(&tx, me).await?.ok_or(ClaimError::Changed { shard: *first })?;
     let leases = read_leases(&tx, planned.iter().map(|(shard, _)| *shard)).await?;
     let mut losers: BTreeMap<&MemberId, ShardId> = BTreeMap::new();
     let mut taken = Vec::with_capacity(planned.len());
@@ -366,7 +397,7 @@ pub async fn claim(
         tx.set(keys::lease(lease.shard), codec::encode(lease));
     }
     tx.commit().await?;
-    Ok(taken)
+    Ok(Claimed { leases: taken, fence })
 }
 
 /// The leases of these shards, read side by side: one after the other would take a slow store longer than a lease

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use cadre_cluster::{
     address::Address,
     bus::{
@@ -209,6 +210,13 @@ impl World {
                 return entries;
             }
         }
+    }
+
+    /// Writes past all nodes.
+    pub async fn write(&self, key: Bytes, value: &[u8]) {
+        let mut tx = self.sound.begin();
+        tx.set(key, value.to_vec());
+        tx.commit().await.unwrap();
     }
 
     pub async fn all(&self, range: KeyRange) -> Vec<KeyValue> {

@@ -25,7 +25,7 @@ impl Bench {
         let me = hooked.member("me").await;
         let fence = Arc::new(Fence::new(me.clone(), 0));
         for shard in [ONE, TWO] {
-            fence.add(shard, take(&hooked.sound, &me, shard).await.epoch);
+            fence.add(shard, take(&hooked.sound, &me, shard).await.epoch, 0);
         }
         let (bells, _) = Bells::new("test".into(), Arc::new(LocalBus::new()), Arc::default());
         let limits = GroupLimits { steps: 10, bytes: 1 << 20, in_flight: 1 };

@@ -132,7 +132,7 @@ impl Committer {
         if let Some(error) = self.shared.failure() {
             return Err(error);
         }
-        if short && !is_only_clears(commit) && !self.shared.room.allows(bytes as u64) {
+        if short && !makes_room(commit) && !self.shared.room.allows(bytes as u64) {
             let reason = "the disk reserve is in use; until it is back, clear something first".to_owned();
             return Err(CommitError::Full { reason });
         }
@@ -276,10 +276,16 @@ fn stored_terms(commit: &Commit, view: &View) -> Result<Vec<Option<Bytes>>, Base
     keys.map(|key| view.get(key, u64::MAX)).collect()
 }
 
-fn is_only_clears(commit: &Commit) -> bool {
+/// Whether a transaction only clears, or clears a range and leaves a short note about it.
+fn makes_room(commit: &Commit) -> bool {
+    const NOTE_BYTES_MAX: usize = 512;
     let is_clear =
-        |mutation: &Mutation| matches!(mutation, Mutation::Clear { .. } | Mutation::ClearRange { .. });
-    commit.mutations.iter().all(is_clear)
+        |mutation: &&Mutation| matches!(mutation, Mutation::Clear { .. } | Mutation::ClearRange { .. });
+    let clears_a_range =
+        commit.mutations.iter().any(|mutation| matches!(mutation, Mutation::ClearRange { .. }));
+    let notes: usize =
+        commit.mutations.iter().filter(|mutation| !is_clear(mutation)).map(Mutation::bytes).sum();
+    notes == 0 || clears_a_range && notes <= NOTE_BYTES_MAX
 }
 
 /// Memory for keys and values, in large pieces. What the overlay keeps is copied here, because a caller's

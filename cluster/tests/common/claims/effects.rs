@@ -1,7 +1,5 @@
 //! Effects: work outside the store.
 
-use std::time::Duration;
-
 use cadre_cluster::{
     host::{EffectPolicy, Repeat},
     trace,
@@ -9,7 +7,7 @@ use cadre_cluster::{
 
 use crate::common::{
     World, eventually,
-    probe::{Command, Message, Probe, Script, add, hasty, probe},
+    probe::{Command, Message, Script, add, hasty, probe},
     world::tell,
 };
 
@@ -99,23 +97,6 @@ pub async fn an_effect_that_is_replaced_does_not_answer_for_the_new_one(world: W
     tell(&client, probe("one"), Command::Replace { id: "e".into(), script: say("new"), policy: hasty() })
         .await;
     assert_eq!(ended(&world, "e").await, "new");
-}
-
-pub async fn p7_an_entity_that_lost_the_store_for_a_moment_goes_on_with_its_effects(world: World) {
-    let mut config = world.config("a");
-    config.lease_ttl = Duration::from_secs(60);
-    let node = world.try_node(config).await.unwrap();
-    let client = node.client();
-    let patient = EffectPolicy { deadline_ms: 600_000, ..hasty() };
-    let start = Command::Perform { id: "e".into(), script: Script::HangFirst, policy: patient };
-    tell(&client, probe("one"), start).await;
-    eventually("it has begun", async || world.deeds.of("e") == 1).await;
-    world.faults.gone(true);
-    let asked =
-        client.call::<Probe>(&probe("one"), &add("1", 1), Some("k"), Duration::from_millis(300)).await;
-    assert!(asked.is_err(), "the store is gone");
-    world.faults.gone(false);
-    assert_eq!(ended(&world, "e").await, "done at 2");
 }
 
 pub async fn effects_start_at_once_after_the_clock_went_back(world: World) {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use cadre_cluster::{
     bus::nats::testing::NatsServer,
     feed::{Cursor, Tail, TailConfig},
-    host::{CallError, EffectPolicy, Node, NotReady},
+    host::{CallError, EffectPolicy, Node, NotReady, Repeat},
+    keys,
     store::ReadError,
 };
 
@@ -164,7 +165,85 @@ pub async fn p7_a_node_that_does_not_progress_is_not_ready_and_says_why(world: W
     world.faults.delay_commits(Duration::ZERO);
     eventually("it is ready again", async || ready(&node).await.is_ok()).await;
     world.faults.gone(true);
-    eventually("it is blind", async || matches!(ready(&node).await, Err(NotReady::Blind { .. }))).await;
+    let is_blind =
+        |ready| matches!(ready, Err(NotReady::Blind { .. } | NotReady::Lost | NotReady::Silent { .. }));
+    eventually("it is blind", async || is_blind(ready(&node).await)).await;
     world.faults.gone(false);
     eventually("it sees again", async || ready(&node).await.is_ok()).await;
+    world.faults.full(true);
+    eventually("it cannot write", async || matches!(ready(&node).await, Err(NotReady::Silent { .. }))).await;
+    world.faults.full(false);
+    eventually("it can again", async || ready(&node).await.is_ok()).await;
+}
+
+pub async fn p7_an_attempt_that_is_due_while_the_store_is_full_is_made_afterwards(world: World) {
+    let node = world.node("a").await;
+    let policy = EffectPolicy { backoff_ms: 500, backoff_ms_max: 500, ..patient() };
+    let retried = Command::Perform { id: "e".into(), script: Script::FailFirst(1), policy };
+    tell(&node.client(), probe("0"), retried).await;
+    eventually("the first attempt fails", async || world.deeds.of("e") == 1).await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    world.faults.full(true);
+    let called =
+        node.client().call::<Probe>(&probe("0"), &add("1", 1), None, Duration::from_millis(900)).await;
+    assert!(matches!(called, Err(CallError::Unavailable { .. })), "{called:?}");
+    world.faults.full(false);
+    eventually("the second ends", async || world.stored(&probe("0")).await.ended.contains_key("e")).await;
+    assert_eq!(world.deeds.of("e"), 2);
+}
+
+pub async fn p7_an_entity_that_waits_for_the_store_keeps_its_effects(mut world: World) {
+    world.idle_max = Duration::from_millis(50);
+    let node = world.node("a").await;
+    let once = EffectPolicy { repeat: Repeat::Never, ..patient() };
+    for (who, trouble) in ["full", "gone"].into_iter().enumerate() {
+        let who = probe(&who.to_string());
+        let slow = Command::Perform { id: trouble.into(), script: Script::Slow { ms: 700 }, policy: once };
+        tell(&node.client(), who.clone(), slow).await;
+        let switch = |on: bool| if trouble == "full" { world.faults.full(on) } else { world.faults.gone(on) };
+        switch(true);
+        // It finds out, and is asked to leave memory meanwhile.
+        let called = node.client().call::<Probe>(&who, &add("1", 1), Some("k"), Duration::from_secs(1)).await;
+        assert!(called.is_err(), "{called:?}");
+        switch(false);
+        eventually("it ends", async || world.stored(&who).await.ended.contains_key(trouble)).await;
+        assert_eq!(world.stored(&who).await.ended[trouble], "slow at attempt 1", "{trouble}");
+        assert_eq!(world.deeds.of(trouble), 1);
+    }
+}
+
+pub async fn p9_timers_that_are_due_while_the_store_is_full_fire_once_afterwards(world: World) {
+    let node = world.node("a").await;
+    let client = node.client();
+    for n in 0..50 {
+        tell(&client, probe("0"), Command::Remind { name: n.to_string(), in_ms: 300 }).await;
+    }
+    world.faults.full(true);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.faults.full(false);
+    eventually("all have fired", async || world.stored(&probe("0")).await.fired.len() == 50).await;
+    let commits = world.faults.commits();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(world.faults.commits() - commits < 20, "nothing is left to do but heartbeats");
+    assert!(world.stored(&probe("0")).await.fired.values().all(|times| *times == 1));
+}
+
+pub async fn p7_an_entity_that_cannot_be_read_hurts_nobody_else(world: World) {
+    let node = world.node("a").await;
+    let (client, bad) = (node.client(), probe("bad"));
+    world.settled(&[&node]).await;
+    tell(&client, bad.clone(), add("1", 1)).await;
+    node.drain().await;
+    let sound = world.sound.begin().snapshot_get(&keys::state(&bad)).await.unwrap().unwrap();
+    world.write(keys::state(&bad), &[9, 9, 9]).await;
+    let node = world.node("a").await;
+    world.settled(&[&node]).await;
+    tell(&node.client(), probe("good"), Command::Ping { to: bad.clone(), times: 1 }).await;
+    let called = node.client().call::<Probe>(&bad, &add("2", 1), None, Duration::from_millis(500)).await;
+    assert!(called.is_err(), "{called:?}");
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let status = node.status().await.unwrap();
+    assert_eq!(status.check(Duration::from_millis(700)), Ok(()), "the shard goes on");
+    world.write(keys::state(&bad), &sound).await;
+    eventually("it goes on, too", async || world.stored(&bad).await.received == 1).await;
 }

@@ -194,3 +194,45 @@ pub async fn p7_a_planned_handover_loses_no_effect(world: World) {
     assert_eq!(world.deeds.of("once"), 1);
     eventually("what may be repeated is begun anew", async || world.deeds.of("safe") == 2).await;
 }
+
+pub async fn the_last_node_ends_although_an_effect_does_not(world: World) {
+    let mut config = world.config("a");
+    config.effects_grace = Duration::from_secs(1);
+    let node = world.try_node(config).await.unwrap();
+    let policy = EffectPolicy { deadline_ms: 600_000, repeat: Repeat::Never, ..hasty() };
+    let hangs = Command::Perform { id: "hangs".into(), script: Script::Hang, policy };
+    tell(&node.client(), probe("one"), hangs).await;
+    eventually("it runs", async || world.deeds.of("hangs") == 1).await;
+    let begun = Instant::now();
+    node.drain().await;
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(900) && took < Duration::from_secs(6), "{took:?}");
+    let next = world.node("a").await;
+    world.settled(&[&next]).await;
+    eventually("it is lost", async || {
+        world.stored(&probe("one")).await.ended.get("hangs").is_some_and(|how| how == "lost")
+    })
+    .await;
+}
+
+pub async fn what_no_node_can_be_called_and_no_cluster_can_be_is_refused(world: World) {
+    let mut config = world.config("a");
+    config.shards = 0;
+    let started = world.try_node(config).await.map(drop);
+    assert!(matches!(started, Err(StartError::Join(JoinError::NoShards))), "{started:?}");
+    for name in ["", "a\0b", "a\n", &"n".repeat(257)] {
+        let started = world.try_node(world.config(name)).await.map(drop);
+        assert!(matches!(started, Err(StartError::Join(JoinError::Name { .. }))), "{started:?}");
+    }
+    // Nothing of that was left behind.
+    world.settled(&[&world.node("a").await]).await;
+}
+
+pub async fn a_node_whose_store_is_gone_does_not_wait_for_ever_to_leave(world: World) {
+    let mut config = world.config("a");
+    config.effects_grace = Duration::from_millis(200);
+    let node = world.try_node(config).await.unwrap();
+    world.settled(&[&node]).await;
+    world.faults.gone(true);
+    tokio::time::timeout(PATIENCE, node.drain()).await.expect("it gives up");
+}

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use cadre_cluster::clock::Clock;
+use cadre_cluster::{clock::Clock, host::CallError};
 
 use crate::common::{
     World, eventually,
     probe::{Command, Fact, add, probe},
-    world::{look, tell},
+    world::{ask, look, tell},
 };
 
 fn remind(name: &str, in_ms: u64) -> Command {
@@ -81,4 +81,19 @@ pub async fn a_clock_that_goes_back_does_not_take_time_back(world: World) {
         world.ledger().await.into_iter().filter(|entry| entry.who == probe("one")).map(|e| e.at).collect();
     assert!(times.is_sorted(), "{times:?}");
     assert!(world.clock.now() >= before);
+}
+
+pub async fn p9_as_many_timers_as_allowed_can_be_set_anew(world: World) {
+    let mut config = world.config("a");
+    config.pending_max = 4;
+    let node = world.try_node(config).await.unwrap();
+    let set = |name: u32| Command::Remind { name: name.to_string(), in_ms: 600_000 };
+    for name in 0..4 {
+        tell(&node.client(), probe("one"), set(name)).await;
+    }
+    let fifth = ask(&node.client(), probe("one"), set(4), None).await;
+    assert!(matches!(fifth, Err(CallError::Poisoned { .. })), "{fifth:?}");
+    tell(&node.client(), probe("one"), set(2)).await;
+    tell(&node.client(), probe("one"), Command::Forget { name: "2".into() }).await;
+    tell(&node.client(), probe("one"), set(4)).await;
 }
