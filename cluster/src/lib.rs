@@ -3,7 +3,7 @@
 //! An [entity](host::Entity) is a pure core: it decides what follows from an input, and applies facts to its state. A
 //! [node](host::Node) does the rest: it finds the owner of an entity, loads it, commits each step in one fenced
 //! transaction together with the messages, timers and effects that follow from it, and appends its facts to a
-//! [feed](feed) that anybody can read by cursor. Stores and buses are exchangeable: [`store`], [`bus`].
+//! [feed] that anybody can read by cursor. Stores and buses are exchangeable: [`store`], [`bus`].
 //!
 //! `examples/kettle.rs` is an entity from end to end, in one file that runs:
 //!
