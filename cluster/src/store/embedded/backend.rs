@@ -4,12 +4,13 @@
 //! here a write that finds no room first gives up the reserve and then waits for room, in the checkpoint's
 //! thread, while reads go on. Everything read is verified ([`Sums`]).
 
-use std::{fs::OpenOptions, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use redb::{StorageBackend, backends::FileBackend};
 
 use super::{
     disk::Disk,
+    files,
     folder::{Folder, is_full},
     room::Room,
     sums::Sums,
@@ -28,8 +29,8 @@ pub(super) struct Backend {
 
 impl Backend {
     pub(super) fn open(folder: &Folder, create: bool, disk: Arc<Disk>, room: Arc<Room>) -> io::Result<Self> {
-        let options = OpenOptions::new().read(true).write(true).create(create).truncate(create).clone();
-        let file = FileBackend::new(options.open(folder.base())?).map_err(io::Error::other)?;
+        let file = if create { files::create(&folder.base())? } else { files::open(&folder.base())? };
+        let file = FileBackend::new(file).map_err(io::Error::other)?;
         Ok(Self { file, sums: Sums::open(&folder.sums(), create)?, room, disk })
     }
 

@@ -23,6 +23,7 @@ mod committer;
 mod config;
 mod conflict;
 mod disk;
+mod files;
 mod folder;
 mod lock;
 mod log;

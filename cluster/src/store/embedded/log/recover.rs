@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use super::{
     super::{
+        files,
         folder::{cannot, corrupt},
         manifest::StoreId,
     },
@@ -152,7 +153,7 @@ impl Recovered {
     pub(in super::super) fn sync(&self) -> io::Result<()> {
         self.segments.iter().filter(|segment| !segment.records.is_empty()).try_for_each(|segment| {
             // Opened for writing: not every system syncs through a file opened for reading.
-            fs::OpenOptions::new().write(true).open(&segment.path)?.sync_all()
+            files::sync_all(&files::open(&segment.path)?)
         })
     }
 

@@ -9,13 +9,14 @@
 //! former life), because syncing an overwrite costs about half of syncing an append.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::File,
     io,
     path::{Path, PathBuf},
 };
 
 use super::super::{
-    folder::{corrupt, fill_with_zeros, sync_folder, write_at},
+    files::{self, fill_with_zeros, sync_folder, write_at},
+    folder::corrupt,
     manifest::StoreId,
 };
 use crate::store::OpenError;
@@ -53,16 +54,16 @@ impl Segment {
     ) -> io::Result<Self> {
         let draft = folder.join(DRAFT);
         match old {
-            Some(old) => fs::rename(old, &draft)?,
+            Some(old) => files::rename(old, &draft)?,
             None => Self::zeroed(&draft, zeroed)?,
         }
-        let file = OpenOptions::new().read(true).write(true).open(&draft)?;
+        let file = files::open(&draft)?;
         write_at(&file, &header(store, sequence), 0)?;
         if durable {
-            file.sync_all()?;
+            files::sync_all(&file)?;
         }
         let path = folder.join(name(sequence));
-        fs::rename(&draft, &path)?;
+        files::rename(&draft, &path)?;
         if durable {
             sync_folder(folder)?;
         }
@@ -71,11 +72,11 @@ impl Segment {
     }
 
     fn zeroed(path: &Path, bytes: u64) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        let filled = fill_with_zeros(&mut file, bytes.max(HEADER_LEN as u64));
+        let file = files::create(path)?;
+        let filled = fill_with_zeros(&file, bytes.max(HEADER_LEN as u64));
         if filled.is_err() {
             // Half a file would hold on to the little room there is.
-            fs::remove_file(path).ok();
+            files::remove(path).ok();
         }
         filled
     }
@@ -90,7 +91,7 @@ fn name(sequence: u64) -> String {
 pub(super) fn set_aside(path: PathBuf) -> PathBuf {
     let Some(sequence) = sequence_of(&path) else { return path };
     let spare = path.with_file_name(format!("{SPARE}{sequence:016x}"));
-    match fs::rename(&path, &spare) {
+    match files::rename(&path, &spare) {
         Ok(()) => spare,
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "cannot set an old log segment aside");
