@@ -9,6 +9,7 @@ mod isolation;
 mod kill;
 mod model;
 mod overlay;
+mod segments;
 
 use std::{fs, path::Path};
 
