@@ -17,7 +17,8 @@ use redb::{Database, Range, ReadOnlyTable, ReadableDatabase, TableDefinition};
 
 use super::{
     backend::Backend,
-    folder::{cannot, corrupt, sync_folder},
+    files::sync_folder,
+    folder::{cannot, corrupt},
     manifest::StoreId,
     overlay::Generation,
 };

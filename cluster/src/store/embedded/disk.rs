@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, sync::Arc};
 
-use super::{folder::write_at, stats::Stats};
+use super::{files, stats::Stats};
 
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -25,10 +25,10 @@ impl Disk {
     pub(super) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         #[cfg(test)]
         if let Some((error, kept)) = self.faults.next(Step::Write) {
-            write_at(file, &bytes[..kept.min(bytes.len())], offset)?;
+            files::write_at(file, &bytes[..kept.min(bytes.len())], offset)?;
             return Err(error);
         }
-        write_at(file, bytes, offset)
+        files::write_at(file, bytes, offset)
     }
 
     /// Makes what was written durable.
@@ -37,7 +37,7 @@ impl Disk {
         if let Some((error, _)) = self.faults.next(Step::Sync) {
             return Err(error);
         }
-        if self.durable { self.stats.sync(|| file.sync_data()) } else { Ok(()) }
+        if self.durable { self.stats.sync(|| files::sync_data(file)) } else { Ok(()) }
     }
 
     /// Syncs a file of the engine.
@@ -55,8 +55,8 @@ impl Disk {
         if let Some((error, _)) = self.faults.next(Step::Cut) {
             return Err(error);
         }
-        file.set_len(len)?;
-        if self.durable { file.sync_all() } else { Ok(()) }
+        files::set_len(file, len)?;
+        if self.durable { files::sync_all(file) } else { Ok(()) }
     }
 }
 

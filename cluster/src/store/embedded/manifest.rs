@@ -12,7 +12,10 @@ use std::{fs, io};
 
 use rand::{TryRngCore, rngs::OsRng};
 
-use super::folder::{Folder, cannot, corrupt, replace};
+use super::{
+    files::replace,
+    folder::{Folder, cannot, corrupt},
+};
 use crate::store::OpenError;
 
 const MAGIC: &str = "cadre embedded store";

@@ -23,6 +23,7 @@ mod committer;
 mod config;
 mod conflict;
 mod disk;
+mod files;
 mod folder;
 mod lock;
 mod log;
@@ -30,6 +31,8 @@ mod manifest;
 mod open;
 mod overlay;
 mod pace;
+#[cfg(test)]
+mod power;
 mod queue;
 mod readers;
 mod room;

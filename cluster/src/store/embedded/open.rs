@@ -15,7 +15,8 @@ use super::{
     checkpoint::Checkpoints,
     committer::Committer,
     disk::Disk,
-    folder::{Folder, cannot, corrupt, is_full, sync_folder},
+    files::{self, sync_folder},
+    folder::{Folder, cannot, corrupt, is_full},
     lock::FolderLock,
     log::{self, Log, Mold, Supply},
     manifest::{Manifest, State},
@@ -79,11 +80,11 @@ fn create(
     room: &Arc<Room>,
 ) -> Result<(), OpenError> {
     let (log, base) = (folder.log(), folder.base());
-    match fs::remove_dir_all(&log) {
+    match files::remove_folder(&log) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot("remove", &log)(error)),
         _ => {}
     }
-    fs::create_dir(&log).map_err(cannot("make", &log))?;
+    files::create_folder(&log).map_err(cannot("make", &log))?;
     let disk = Arc::new(Disk::new(config.is_durable(), Arc::new(Stats::new())));
     let backend = Backend::open(folder, true, disk, Arc::clone(room));
     Base::create(&base, manifest.store, config.cache_bytes, backend.map_err(cannot("make", &base))?)?;

@@ -5,14 +5,16 @@
 //! reserve gave is not filled up again. When the room for it is back, so is everything else.
 
 use std::{
-    fs::{self, OpenOptions},
-    io,
+    fs, io,
     path::PathBuf,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use super::folder::{fill_with_zeros, is_full};
+use super::{
+    files::{self, fill_with_zeros},
+    folder::is_full,
+};
 
 /// A file full of nothing, deleted when a checkpoint needs the space, made again when there is plenty.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl Room {
                 }
             }
             Err(error) => {
-                fs::remove_file(&self.path).ok();
+                files::remove(&self.path).ok();
                 let mut state = self.state();
                 let known = state.short;
                 state.short |= is_full(&error);
@@ -75,16 +77,16 @@ impl Room {
     }
 
     fn make_reserve(&self) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.path)?;
-        fill_with_zeros(&mut file, self.bytes)?;
+        let file = files::create(&self.path)?;
+        fill_with_zeros(&file, self.bytes)?;
         // Only then is it certain that the space was there.
-        file.sync_data()
+        files::sync_data(&file)
     }
 
     /// Frees the reserve. True when there was one.
     pub(super) fn give_up_reserve(&self) -> bool {
         let mut state = self.state();
-        let had_one = std::mem::take(&mut state.has_reserve) && fs::remove_file(&self.path).is_ok();
+        let had_one = std::mem::take(&mut state.has_reserve) && files::remove(&self.path).is_ok();
         state.short |= had_one;
         if had_one {
             tracing::warn!(bytes = self.bytes, "disk is full; gave up the reserve to finish a checkpoint");

@@ -10,13 +10,13 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
     path::Path,
     sync::{PoisonError, RwLock, RwLockWriteGuard},
 };
 
-use super::folder::write_at;
+use super::files;
 
 const BLOCK: usize = 4096;
 /// Sums are written in pieces of so many.
@@ -38,7 +38,7 @@ struct State {
 
 impl Sums {
     pub(super) fn open(path: &Path, create: bool) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(create).truncate(create).open(path)?;
+        let file = if create { files::create(path)? } else { files::open(path)? };
         let bytes = fs::read(path)?;
         let sums = bytes.chunks_exact(4).map(|sum| u32::from_le_bytes([sum[0], sum[1], sum[2], sum[3]]));
         Ok(Self { file, state: RwLock::new(State { sums: sums.collect(), dirty: BTreeSet::new() }) })
@@ -88,14 +88,14 @@ impl Sums {
             let sums = state.sums.iter().skip(piece * PIECE).take(PIECE);
             let mut bytes: Vec<u8> = sums.flat_map(|sum| sum.to_le_bytes()).collect();
             bytes.resize(PIECE * 4, 0);
-            write_at(&self.file, &bytes, (piece * PIECE * 4) as u64)?;
+            files::write_at(&self.file, &bytes, (piece * PIECE * 4) as u64)?;
             state.dirty.remove(&piece);
         }
         Ok(changed)
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        files::sync_data(&self.file)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {

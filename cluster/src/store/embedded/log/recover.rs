@@ -15,6 +15,7 @@ use bytes::Bytes;
 
 use super::{
     super::{
+        files,
         folder::{cannot, corrupt},
         manifest::StoreId,
     },
@@ -152,13 +153,16 @@ impl Recovered {
     pub(in super::super) fn sync(&self) -> io::Result<()> {
         self.segments.iter().filter(|segment| !segment.records.is_empty()).try_for_each(|segment| {
             // Opened for writing: not every system syncs through a file opened for reading.
-            fs::OpenOptions::new().write(true).open(&segment.path)?.sync_all()
+            files::sync_all(&files::open(&segment.path)?)
         })
     }
 
-    /// The sequence after all that were found.
+    /// The sequence after all that were found. Without any segment, after those that the spares had: none may
+    /// come twice, because it tells what a file still holds of its former life from the present one.
     pub(in super::super) fn next_sequence(&self) -> u64 {
-        self.segments.last().map_or(1, |segment| segment.sequence + 1)
+        let named = self.segments.last().map(|segment| segment.sequence);
+        let spare = || self.spares.iter().filter_map(|path| segment::spare_sequence_of(path)).max();
+        named.or_else(spare).map_or(1, |newest| newest + 1)
     }
 
     /// The segments that are still needed when everything up to `applied` is in the engine, and the files that
@@ -175,6 +179,8 @@ impl Recovered {
                 None => spares.push(set_aside(segment.path)),
             }
         }
+        // The last is used first: one that was about to become the next segment still does.
+        spares.sort_by_key(|path| segment::spare_sequence_of(path));
         (sealed, spares)
     }
 }

@@ -5,17 +5,19 @@
 //! ```
 //!
 //! A segment gets its final name only once its header is durable, so a named segment with a bad header is
-//! damage, never a crash. The room for records is written before it is used (zeros, or the leftovers of a
+//! damage, never a crash. Until then it is a spare, named after the sequence it had or will have, so that none is
+//! ever given twice. The room for records is written before it is used (zeros, or the leftovers of a
 //! former life), because syncing an overwrite costs about half of syncing an append.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::File,
     io,
     path::{Path, PathBuf},
 };
 
 use super::super::{
-    folder::{corrupt, fill_with_zeros, sync_folder, write_at},
+    files::{self, fill_with_zeros, sync_folder, write_at},
+    folder::corrupt,
     manifest::StoreId,
 };
 use crate::store::OpenError;
@@ -25,7 +27,7 @@ const MAGIC: &[u8; 8] = b"CADRELOG";
 const FORMAT: u32 = 1;
 const SUFFIX: &str = ".log";
 const SPARE: &str = "spare-";
-/// A segment that has no name yet.
+/// What a segment without a name was called before its sequence was in it.
 const DRAFT: &str = "next";
 
 /// An open segment, for writing.
@@ -51,18 +53,18 @@ impl Segment {
         zeroed: u64,
         durable: bool,
     ) -> io::Result<Self> {
-        let draft = folder.join(DRAFT);
+        let draft = folder.join(spare_name(sequence));
         match old {
-            Some(old) => fs::rename(old, &draft)?,
+            Some(old) => files::rename(old, &draft)?,
             None => Self::zeroed(&draft, zeroed)?,
         }
-        let file = OpenOptions::new().read(true).write(true).open(&draft)?;
+        let file = files::open(&draft)?;
         write_at(&file, &header(store, sequence), 0)?;
         if durable {
-            file.sync_all()?;
+            files::sync_all(&file)?;
         }
         let path = folder.join(name(sequence));
-        fs::rename(&draft, &path)?;
+        files::rename(&draft, &path)?;
         if durable {
             sync_folder(folder)?;
         }
@@ -71,11 +73,11 @@ impl Segment {
     }
 
     fn zeroed(path: &Path, bytes: u64) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        let filled = fill_with_zeros(&mut file, bytes.max(HEADER_LEN as u64));
+        let file = files::create(path)?;
+        let filled = fill_with_zeros(&file, bytes.max(HEADER_LEN as u64));
         if filled.is_err() {
             // Half a file would hold on to the little room there is.
-            fs::remove_file(path).ok();
+            files::remove(path).ok();
         }
         filled
     }
@@ -85,12 +87,16 @@ fn name(sequence: u64) -> String {
     format!("{sequence:016x}{SUFFIX}")
 }
 
+fn spare_name(sequence: u64) -> String {
+    format!("{SPARE}{sequence:016x}")
+}
+
 /// Renames a segment whose records are no longer needed, so that recovery does not look at it. Done oldest
 /// first, so that the segments that keep their names are always a row without a gap.
 pub(super) fn set_aside(path: PathBuf) -> PathBuf {
     let Some(sequence) = sequence_of(&path) else { return path };
-    let spare = path.with_file_name(format!("{SPARE}{sequence:016x}"));
-    match fs::rename(&path, &spare) {
+    let spare = path.with_file_name(spare_name(sequence));
+    match files::rename(&path, &spare) {
         Ok(()) => spare,
         Err(error) => {
             tracing::warn!(path = %path.display(), %error, "cannot set an old log segment aside");
@@ -107,8 +113,16 @@ pub(super) fn is_spare(path: &Path) -> bool {
 
 /// The sequence in a segment's file name.
 pub(super) fn sequence_of(path: &Path) -> Option<u64> {
-    let stem = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
-    (stem.len() == 16).then(|| u64::from_str_radix(stem, 16).ok())?
+    parse(path.file_name()?.to_str()?.strip_suffix(SUFFIX)?)
+}
+
+/// The sequence in a spare's file name.
+pub(super) fn spare_sequence_of(path: &Path) -> Option<u64> {
+    parse(path.file_name()?.to_str()?.strip_prefix(SPARE)?)
+}
+
+fn parse(sequence: &str) -> Option<u64> {
+    (sequence.len() == 16).then(|| u64::from_str_radix(sequence, 16).ok())?
 }
 
 /// What the checks of a segment's records start from.

@@ -1,13 +1,13 @@
 //! Segments: the next one is ready before it is needed, the old ones are used again.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
-    super::manifest::StoreId,
+    super::{files, manifest::StoreId},
     segment::{Segment, set_aside},
 };
 
@@ -134,7 +134,7 @@ pub(in super::super) fn run(supply: &Supply) {
             let surplus = state.spares.swap_remove(0);
             drop(state);
             // A leftover costs room, nothing else; the next opening finds it again.
-            if let Err(error) = fs::remove_file(&surplus) {
+            if let Err(error) = files::remove(&surplus) {
                 tracing::warn!(path = %surplus.display(), %error, "cannot delete an old log segment");
             }
             continue;
