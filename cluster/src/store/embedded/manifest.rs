@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! cadre embedded store
-//! format 1
+//! format 2
 //! store 6f1d…            32 hex digits, also in every log file and in the engine
 //! state ready            `creating` until the engine and the log exist
+//! log 12                 the newest log segment: if it is not there, something acknowledged is missing
 //! check 1a2b3c4d         CRC-32 of the lines above
 //! ```
 
@@ -19,8 +20,8 @@ use super::{
 use crate::store::OpenError;
 
 const MAGIC: &str = "cadre embedded store";
-/// What this version writes, and the newest it reads.
-const FORMAT: u32 = 1;
+/// What this version writes, and the newest it reads. 1: without `log`.
+const FORMAT: u32 = 2;
 
 /// What tells one store's files from another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +52,13 @@ pub(super) enum State {
 pub(super) struct Manifest {
     pub(super) store: StoreId,
     pub(super) state: State,
+    /// The newest log segment; zero before the first, or when an older version wrote it.
+    pub(super) log: u64,
 }
 
 impl Manifest {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { store: StoreId::generate()?, state: State::Creating })
+        Ok(Self { store: StoreId::generate()?, state: State::Creating, log: 0 })
     }
 
     /// Reads the manifest of a folder. `None` for a folder that is empty or was never made ours. Changes
@@ -73,8 +76,11 @@ impl Manifest {
     }
 
     pub(super) fn write(&self, folder: &Folder) -> Result<(), OpenError> {
-        let path = folder.manifest();
-        replace(&path, &folder.manifest_draft(), self.encode().as_bytes()).map_err(cannot("write", &path))
+        self.replace(folder).map_err(cannot("write", &folder.manifest()))
+    }
+
+    pub(super) fn replace(&self, folder: &Folder) -> io::Result<()> {
+        replace(&folder.manifest(), &folder.manifest_draft(), self.encode().as_bytes())
     }
 
     /// Without a manifest, only what the very first step leaves behind may be here.
@@ -97,9 +103,7 @@ impl Manifest {
             State::Creating => "creating",
             State::Ready => "ready",
         };
-        let text = format!("{MAGIC}\nformat {FORMAT}\nstore {}\nstate {state}\n", self.store);
-        let check = crc32fast::hash(text.as_bytes());
-        format!("{text}check {check:08x}\n")
+        checked(format!("{MAGIC}\nformat {FORMAT}\nstore {}\nstate {state}\nlog {}\n", self.store, self.log))
     }
 
     fn decode(bytes: &[u8], folder: &Folder) -> Result<Self, OpenError> {
@@ -117,15 +121,17 @@ impl Manifest {
                 .ok_or_else(|| corrupt(&path, format!("line `{name} …` is missing")))
         };
         let format = field("format")?;
-        match format.parse::<u32>() {
-            Ok(FORMAT) => {}
+        let format = match format.parse::<u32>() {
+            Ok(found @ 1..=FORMAT) => found,
             Ok(found) => {
                 let reason = format!("it has format {found}, this version reads format {FORMAT}");
                 return Err(foreign(reason));
             }
             Err(_) => return Err(corrupt(&path, format!("format `{format}` is not a number"))),
-        }
-        let (store, state, check) = (field("store")?, field("state")?, field("check")?);
+        };
+        let (store, state) = (field("store")?, field("state")?);
+        let log = if format == 1 { "0" } else { field("log")? };
+        let check = field("check")?;
         let manifest = Self {
             store: parse_id(store).ok_or_else(|| corrupt(&path, "the store's id is unreadable"))?,
             state: match state {
@@ -133,12 +139,20 @@ impl Manifest {
                 "ready" => State::Ready,
                 _ => return Err(corrupt(&path, format!("state `{state}` is unknown"))),
             },
+            log: log.parse().map_err(|_| corrupt(&path, format!("log `{log}` is not a number")))?,
         };
-        if manifest.encode() != text {
+        let is_whole = text.find("check ").is_some_and(|at| checked(text[..at].to_owned()) == text);
+        if !is_whole {
             return Err(corrupt(&path, format!("check {check} does not fit its contents")));
         }
         Ok(manifest)
     }
+}
+
+/// The lines with their check.
+fn checked(lines: String) -> String {
+    let check = crc32fast::hash(lines.as_bytes());
+    format!("{lines}check {check:08x}\n")
 }
 
 fn parse_id(hex: &str) -> Option<StoreId> {

@@ -109,6 +109,7 @@ fn start(
     let stats = Arc::new(Stats::new());
     let disk = Arc::new(Disk::new(durable, Arc::clone(&stats)));
     let recovered = log::recover(&log_path, manifest.store)?;
+    recovered.check_newest(manifest.log, &log_path)?;
     let backend = Backend::open(&folder, false, Arc::clone(&disk), Arc::clone(&room));
     let backend = backend.map_err(cannot("open", &base_path))?;
     let base = Base::open(&base_path, manifest.store, config.cache_bytes, backend)?;
@@ -128,8 +129,8 @@ fn start(
     let sequence = recovered.next_sequence();
     let (sealed, spares) = recovered.into_files(applied);
     let mold = Mold {
-        folder: log_path.clone(),
-        store: manifest.store,
+        folder: folder.clone(),
+        manifest: Manifest { state: State::Ready, ..manifest },
         segment_bytes: config.segment_bytes as u64,
         spares_max,
         durable,

@@ -2,9 +2,9 @@
 //!
 //! Only the last write before a crash can be incomplete, and it was never answered. So the log ends at the
 //! first place where no valid record follows; and a valid record that does not continue the versions before
-//! it shows that something acknowledged is missing, which is reported and never skipped. What cannot be told
-//! from a write cut short is damage to the very last record, or the loss of the last segment, with nothing
-//! after it.
+//! it shows that something acknowledged is missing, which is reported and never skipped, as is a segment that the
+//! manifest knows and that is not there. What cannot be told from a write cut short is damage to the end of the
+//! newest segment, with nothing valid after it.
 
 use std::{
     fs, io,
@@ -165,17 +165,30 @@ impl Recovered {
         named.or_else(spare).map_or(1, |newest| newest + 1)
     }
 
+    /// Fails when a segment is missing that is known to have been there.
+    pub(in super::super) fn check_newest(&self, known: u64, folder: &Path) -> Result<(), OpenError> {
+        let newest = self.segments.last().map_or(0, |segment| segment.sequence);
+        if newest >= known {
+            return Ok(());
+        }
+        Err(corrupt(folder, format!("log segment {known} is missing, the newest is {newest}")))
+    }
+
     /// The segments that are still needed when everything up to `applied` is in the engine, and the files that
     /// can be used for something else.
     pub(in super::super) fn into_files(self, applied: u64) -> (Vec<(PathBuf, u64)>, Vec<PathBuf>) {
         let mut spares = self.spares;
         let mut sealed = Vec::new();
+        let newest = self.segments.last().map(|segment| segment.sequence);
         for segment in self.segments {
             let last = segment.records.last().map_or(0, |record| record.version);
             // One without records that follows a needed one stays with it, so that their row has no gap.
             match sealed.last() {
                 Some((_, before)) => sealed.push((segment.path, last.max(*before))),
-                None if last > applied => sealed.push((segment.path, last)),
+                // The newest keeps its name until there is a newer one: until then it would be missed.
+                None if last > applied || Some(segment.sequence) == newest => {
+                    sealed.push((segment.path, last))
+                }
                 None => spares.push(set_aside(segment.path)),
             }
         }

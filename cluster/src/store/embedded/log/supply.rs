@@ -7,15 +7,15 @@ use std::{
 };
 
 use super::{
-    super::{files, manifest::StoreId},
+    super::{files, folder::Folder, manifest::Manifest},
     segment::{Segment, set_aside},
 };
 
 /// What a supply needs to know to make segments.
 #[derive(Debug)]
 pub(in super::super) struct Mold {
-    pub(in super::super) folder: PathBuf,
-    pub(in super::super) store: StoreId,
+    pub(in super::super) folder: Folder,
+    pub(in super::super) manifest: Manifest,
     pub(in super::super) segment_bytes: u64,
     /// More old segments than this are deleted instead of kept.
     pub(in super::super) spares_max: usize,
@@ -167,6 +167,10 @@ impl Supply {
 
 impl Mold {
     fn make(&self, sequence: u64, old: Option<&Path>, zeroed: u64) -> io::Result<Segment> {
-        Segment::prepare(&self.folder, self.store, sequence, old, zeroed, self.durable)
+        let (log, store) = (self.folder.log(), self.manifest.store);
+        let segment = Segment::prepare(&log, store, sequence, old, zeroed, self.durable)?;
+        // Only once it is there can it be missed.
+        Manifest { log: sequence, ..self.manifest }.replace(&self.folder)?;
+        Ok(segment)
     }
 }

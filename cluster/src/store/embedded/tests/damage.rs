@@ -214,3 +214,18 @@ fn a_damaged_engine_file_is_never_read_as_if_it_were_whole() {
     }
     assert!(refused > 10, "only {refused} places mattered");
 }
+
+#[test]
+fn p2_a_missing_log_segment_is_named_though_nothing_follows_it() {
+    let (_folder, crashed) = victim();
+    let segments = || {
+        let paths = fs::read_dir(crashed.join("log")).unwrap().map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+    };
+    assert!(segments().count() >= 1);
+    for path in segments().collect::<Vec<_>>() {
+        fs::remove_file(path).unwrap();
+    }
+    let error = open_and_count(&crashed).unwrap_err().to_string();
+    assert!(error.contains("is missing, the newest is 0"), "{error}");
+}

@@ -43,12 +43,28 @@ fn a_newer_format_is_refused_with_both_versions() {
     let folder = tempfile::tempdir().unwrap();
     drop(Embedded::open(small(folder.path())).unwrap());
     let path = folder.path().join("format");
-    let text = fs::read_to_string(&path).unwrap().replace("format 1", "format 2");
+    let text = fs::read_to_string(&path).unwrap().replace("format 2", "format 3");
     fs::write(&path, text).unwrap();
     let before = contents(folder.path());
     let error = Embedded::open(small(folder.path())).unwrap_err().to_string();
-    assert!(error.contains("format 2") && error.contains("format 1"), "{error}");
+    assert!(error.contains("format 3") && error.contains("format 2"), "{error}");
     assert_eq!(contents(folder.path()), before);
+}
+
+#[test]
+fn a_manifest_from_before_it_named_the_newest_segment_is_read_and_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    run(async {
+        let embedded = Embedded::open(small(folder.path())).unwrap();
+        put(&embedded.store(), "key", "value").await.unwrap();
+        embedded.close().await;
+    });
+    let written = fs::read_to_string(folder.path().join("format")).unwrap();
+    let body = written.split("log ").next().unwrap().replace("format 2", "format 1");
+    write_manifest(folder.path(), &body);
+    let embedded = Embedded::open(small(folder.path())).unwrap();
+    assert_eq!(run(get(&embedded.store(), "key")).as_deref(), Some(&b"value"[..]));
+    assert!(fs::read_to_string(folder.path().join("format")).unwrap().contains("format 2\n"));
 }
 
 #[test]
@@ -73,9 +89,8 @@ fn a_crash_during_the_first_opening_is_no_obstacle() {
     drop(Embedded::open(small(folder.path())).unwrap());
     let ready = fs::read_to_string(folder.path().join("format")).unwrap();
     // The manifest of a store that was never finished.
-    let body = ready.split("state").next().unwrap().to_owned() + "state creating\n";
-    let check = crc32fast::hash(body.as_bytes());
-    fs::write(folder.path().join("format"), format!("{body}check {check:08x}\n")).unwrap();
+    let body = ready.split("state").next().unwrap().to_owned() + "state creating\nlog 0\n";
+    write_manifest(folder.path(), &body);
     fs::write(folder.path().join("base"), "half").unwrap();
     fs::remove_dir_all(folder.path().join("log")).unwrap();
     let embedded = Embedded::open(small(folder.path())).unwrap();

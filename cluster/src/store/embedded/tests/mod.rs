@@ -70,11 +70,19 @@ fn wait_until_quiet(embedded: &Embedded) {
     }
 }
 
+/// Writes a manifest of these lines, with its check.
+fn write_manifest(folder: &Path, body: &str) {
+    let check = crc32fast::hash(body.as_bytes());
+    fs::write(folder.join("format"), format!("{body}check {check:08x}\n")).unwrap();
+}
+
 /// What `from` would look like after a crash right now: a copy of files that nobody closed.
 fn copy_as_after_a_crash(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
+    let mut entries: Vec<_> = fs::read_dir(from).unwrap().map(|entry| entry.unwrap()).collect();
+    // The manifest before the log: it never knows more than there is.
+    entries.sort_by_key(|entry| entry.file_type().unwrap().is_dir());
+    for entry in entries {
         let target = to.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
             copy_as_after_a_crash(&entry.path(), &target);
