@@ -8,6 +8,8 @@ use std::{io, sync::Arc, time::Duration};
 
 use redb::{StorageBackend, backends::FileBackend};
 
+#[cfg(test)]
+use super::power;
 use super::{
     disk::Disk,
     files,
@@ -25,13 +27,22 @@ pub(super) struct Backend {
     sums: Sums,
     room: Arc<Room>,
     disk: Arc<Disk>,
+    /// The engine's file once more, to look at.
+    #[cfg(test)]
+    view: std::fs::File,
 }
 
 impl Backend {
     pub(super) fn open(folder: &Folder, create: bool, disk: Arc<Disk>, room: Arc<Room>) -> io::Result<Self> {
         let file = if create { files::create(&folder.base())? } else { files::open(&folder.base())? };
-        let file = FileBackend::new(file).map_err(io::Error::other)?;
-        Ok(Self { file, sums: Sums::open(&folder.sums(), create)?, room, disk })
+        Ok(Self {
+            #[cfg(test)]
+            view: file.try_clone()?,
+            file: FileBackend::new(file).map_err(io::Error::other)?,
+            sums: Sums::open(&folder.sums(), create)?,
+            room,
+            disk,
+        })
     }
 
     /// Tries until it succeeds, fails for another reason than a full disk, or the store closes.
@@ -63,7 +74,11 @@ impl StorageBackend for Backend {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.insist(|| self.file.set_len(len))?;
+        self.insist(|| {
+            #[cfg(test)]
+            let _on = power::resize(&self.view, len);
+            self.file.set_len(len)
+        })?;
         self.sums.resize(len);
         Ok(())
     }
@@ -72,11 +87,21 @@ impl StorageBackend for Backend {
         if self.insist(|| self.sums.flush())? {
             self.disk.sync_engine(|| self.sums.sync())?;
         }
-        self.disk.sync_engine(|| self.file.sync_data())
+        self.disk.sync_engine(|| {
+            #[cfg(test)]
+            if power::sync(&self.view) {
+                return Ok(());
+            }
+            self.file.sync_data()
+        })
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.insist(|| self.file.write(offset, data))?;
+        self.insist(|| {
+            #[cfg(test)]
+            let _on = power::write(&self.view, offset, data.len());
+            self.file.write(offset, data)
+        })?;
         self.sums.update(offset, data);
         Ok(())
     }

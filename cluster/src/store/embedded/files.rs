@@ -1,4 +1,5 @@
-//! Every change to the store's files and to their names, in one place.
+//! Every change to the store's files and to their names: one place, so that a test can cut the power between
+//! any two of them.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -6,8 +7,13 @@ use std::{
     path::Path,
 };
 
+#[cfg(test)]
+use super::power;
+
 /// Makes a file, or empties the one that is there.
 pub(super) fn create(path: &Path) -> io::Result<File> {
+    #[cfg(test)]
+    let _on = power::create(path);
     OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)
 }
 
@@ -18,43 +24,67 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// Writes at an offset.
 pub(super) fn write_at(mut file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    #[cfg(test)]
+    let _on = power::write(file, offset, bytes.len());
     file.seek(SeekFrom::Start(offset))?;
     file.write_all(bytes)
 }
 
 pub(super) fn set_len(file: &File, len: u64) -> io::Result<()> {
+    #[cfg(test)]
+    let _on = power::resize(file, len);
     file.set_len(len)
 }
 
 /// Makes the contents of a file durable.
 pub(super) fn sync_data(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    if power::sync(file) {
+        return Ok(());
+    }
     file.sync_data()
 }
 
 /// Makes a file durable with all that the system knows about it.
 pub(super) fn sync_all(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    if power::sync(file) {
+        return Ok(());
+    }
     file.sync_all()
 }
 
 pub(super) fn create_folder(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    let _on = power::create(path);
     fs::create_dir(path)
 }
 
 pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    let _on = power::rename(from, to);
     fs::rename(from, to)
 }
 
 pub(super) fn remove(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    let _on = power::remove(path);
     fs::remove_file(path)
 }
 
 /// Removes a folder and what is in it.
 pub(super) fn remove_folder(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    let _on = power::remove(path);
     fs::remove_dir_all(path)
 }
 
 /// Makes the names in a folder durable: a new, renamed or removed file is only certain after this.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    if power::sync_folder(path) {
+        return Ok(());
+    }
     // Elsewhere a folder cannot be opened as a file, and its journal takes care of names.
     if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }

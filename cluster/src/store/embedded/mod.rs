@@ -31,6 +31,8 @@ mod manifest;
 mod open;
 mod overlay;
 mod pace;
+#[cfg(test)]
+mod power;
 mod queue;
 mod readers;
 mod room;

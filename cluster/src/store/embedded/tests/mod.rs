@@ -9,7 +9,9 @@ mod isolation;
 mod kill;
 mod model;
 mod overlay;
+mod power;
 mod segments;
+mod steps;
 
 use std::{fs, path::Path};
 
