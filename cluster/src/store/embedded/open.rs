@@ -64,11 +64,20 @@ fn make_folder(path: &Path) -> Result<(), OpenError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(cannot("look at", path)(error)),
     }
-    fs::create_dir_all(path).map_err(cannot("make", path))?;
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => sync_folder(parent).map_err(cannot("sync", parent)),
-        None => Ok(()),
+    let named = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+    let missing: Vec<_> = named.take_while(|path| !path.exists()).collect();
+    for made in missing.into_iter().rev() {
+        match files::create_folder(made) {
+            // Another process was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(cannot("make", path))?,
+        }
+        // Each is a name in the one above.
+        if let Some(parent) = made.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            sync_folder(parent).map_err(cannot("sync", parent))?;
+        }
     }
+    Ok(())
 }
 
 /// Makes the engine and the log from nothing. What a crash left of an earlier attempt is thrown away: nobody

@@ -6,8 +6,9 @@
 //! part of the changes is taken back, and the process ends. Or it ends as if killed, and what was not synced is
 //! left for the next process to lose.
 //!
-//! Lengths of files are lost like sectors. Not modelled: names that are lost, sectors that are torn themselves,
-//! and syncs that fail.
+//! Lengths of files are lost like sectors. Changes of names in a folder reach the disk in their order, up to a
+//! drawn one, and without regard to what is in the files. Not modelled: sectors that are torn themselves, names
+//! in any order, and syncs that fail.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -76,6 +77,10 @@ pub(super) struct Plan {
 struct Doubt {
     /// By inode.
     files: BTreeMap<u64, Before>,
+    /// By folder, in order: each the renames that undo it.
+    names: BTreeMap<PathBuf, Vec<Vec<(PathBuf, PathBuf)>>>,
+    /// How many things were put into the attic.
+    shelves: usize,
 }
 
 /// What a file was like at its last sync and after each change since.
@@ -159,15 +164,25 @@ pub(super) fn create(path: &Path) -> On {
     }
     let mut power = power()?;
     power.step_in(Act::Name, path.parent()?);
-    power.parts.clear();
+    let shelf = power.shelf();
+    power.rename_back(path, vec![(path.to_owned(), shelf)]);
     Some(power)
 }
 
 /// Before a file is renamed.
-pub(super) fn rename(_from: &Path, to: &Path) -> On {
+pub(super) fn rename(from: &Path, to: &Path) -> On {
     let mut power = power()?;
     power.step_in(Act::Name, to.parent()?);
-    power.parts.clear();
+    if !from.exists() {
+        return Some(power);
+    }
+    let mut back = vec![(to.to_owned(), from.to_owned())];
+    if to.exists() {
+        let shelf = power.shelf();
+        fs::hard_link(to, &shelf).unwrap();
+        back.push((shelf, to.to_owned()));
+    }
+    power.rename_back(to, back);
     Some(power)
 }
 
@@ -175,16 +190,27 @@ pub(super) fn rename(_from: &Path, to: &Path) -> On {
 pub(super) fn remove(path: &Path) -> On {
     let mut power = power()?;
     power.step_in(Act::Name, path.parent()?);
-    power.parts.clear();
+    let shelf = power.shelf();
+    if path.is_dir() {
+        fs::rename(path, &shelf).unwrap();
+        fs::create_dir(path).unwrap();
+    } else if path.exists() {
+        fs::hard_link(path, &shelf).unwrap();
+    } else {
+        return Some(power);
+    }
+    power.rename_back(path, vec![(shelf, path.to_owned())]);
     Some(power)
 }
 
 /// Instead of a sync of the names in a folder: true when there is a plan.
 pub(super) fn sync_folder(path: &Path) -> bool {
-    power().is_some_and(|mut power| {
-        power.step_in(Act::Sync, path);
-        true
-    })
+    let Some(mut power) = power() else { return false };
+    let part = power.step_in(Act::Sync, path);
+    if power.plan.unsynced != Some(part) {
+        power.doubt.names.remove(path);
+    }
+    true
 }
 
 impl Power {
@@ -199,9 +225,10 @@ impl Power {
         part
     }
 
-    fn step_in(&mut self, act: Act, folder: &Path) {
+    fn step_in(&mut self, act: Act, folder: &Path) -> Part {
         let part = if folder == self.plan.log() { Part::Log } else { Part::Other };
         self.count(act, part);
+        part
     }
 
     fn count(&mut self, act: Act, part: Part) {
@@ -232,6 +259,18 @@ impl Power {
         }
     }
 
+    fn rename_back(&mut self, path: &Path, back: Vec<(PathBuf, PathBuf)>) {
+        let folder = path.parent().unwrap_or(path).to_owned();
+        self.doubt.names.entry(folder).or_default().push(back);
+        self.parts.clear();
+    }
+
+    /// A name for something that is to be kept.
+    fn shelf(&mut self) -> PathBuf {
+        self.doubt.shelves += 1;
+        self.plan.attic.join(self.doubt.shelves.to_string())
+    }
+
     /// The power is gone.
     fn lose(&mut self) -> String {
         let doubt = std::mem::take(&mut self.doubt);
@@ -255,7 +294,16 @@ impl Power {
                 all += 1;
             }
         }
-        format!("lost {lost} of {all} sectors")
+        let mut names = 0;
+        // A folder after what is in it.
+        for changes in doubt.names.values().rev() {
+            let kept = self.rng.random_range(0..=changes.len());
+            names += changes.len() - kept;
+            for (from, to) in changes[kept..].iter().rev().flatten() {
+                fs::rename(from, to).unwrap();
+            }
+        }
+        format!("lost {lost} of {all} sectors and {names} names")
     }
 
     /// One of `states` former states, or the present one.

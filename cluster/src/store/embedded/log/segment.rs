@@ -4,10 +4,11 @@
 //! magic 8 · format u32 · check u32 · store id 16 · sequence u64 · zeros up to 64
 //! ```
 //!
-//! A segment gets its final name only once its header is durable, so a named segment with a bad header is
-//! damage, never a crash. Until then it is a spare, named after the sequence it had or will have, so that none is
-//! ever given twice. The room for records is written before it is used (zeros, or the leftovers of a
-//! former life), because syncing an overwrite costs about half of syncing an append.
+//! A segment gets its final name only once its header is durable, and a file that is used again has durably
+//! lost its old name before a byte of it changes: a named segment with a bad header is damage, never a crash.
+//! Until then it is a spare, named after the sequence it had or will have, so that none is ever given twice.
+//! The room for records is written before it is used (zeros, or the leftovers of a former life), because syncing
+//! an overwrite costs about half of syncing an append.
 
 use std::{
     fs::File,
@@ -55,7 +56,12 @@ impl Segment {
     ) -> io::Result<Self> {
         let draft = folder.join(spare_name(sequence));
         match old {
-            Some(old) => files::rename(old, &draft)?,
+            Some(old) => {
+                files::rename(old, &draft)?;
+                if durable {
+                    sync_folder(folder)?;
+                }
+            }
             None => Self::zeroed(&draft, zeroed)?,
         }
         let file = files::open(&draft)?;

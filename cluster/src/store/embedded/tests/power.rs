@@ -85,7 +85,7 @@ impl Victim {
         let nth = rng.random_range(1..=nth_max);
         let share = rng.random();
         let plan = Plan {
-            root: self.folder.path().join("data"),
+            root: self.folder.path().join("new/data"),
             attic: self.folder.path().join("attic"),
             seed: rng.random(),
             before,
@@ -113,7 +113,9 @@ impl Victim {
             fs::remove_dir_all(&life.plan.attic).unwrap();
         }
         let copy = tempfile::tempdir().unwrap();
-        copy_as_after_a_crash(&life.plan.root, copy.path());
+        if life.plan.root.exists() {
+            copy_as_after_a_crash(&life.plan.root, copy.path());
+        }
         let opened = Embedded::open(config(copy.path(), false)).map_err(|error| error.to_string());
         let checked = opened.and_then(|embedded| run(self.said.check(&embedded.store())));
         checked.map_err(|wrong| format!("{wrong}\n{end}\n{life:?}"))
@@ -136,11 +138,25 @@ fn when_the_power_goes_nothing_confirmed_is_missing_and_nothing_is_torn() {
     assert!(steps > LIVES);
 }
 
+#[test]
+fn a_segment_is_not_used_again_before_its_old_name_is_certain_to_be_gone() {
+    for seed in 0..4 {
+        let mut victim = Victim::new(seed);
+        for nth in [3, 4, 5, 6] {
+            let mut life = victim.draw();
+            life.steps = 100;
+            life.plan =
+                Plan { before: Some((Act::Sync, Part::Draft)), nth, kill: false, kept: 1.0, ..life.plan };
+            victim.live(&life).unwrap_or_else(|wrong| panic!("folder {seed}: {wrong}"));
+        }
+    }
+}
+
 /// Shows that these tests can fail, and that no sync is there for nothing.
 #[test]
 fn a_sync_that_is_left_out_is_noticed() {
     const LIVES_MAX: usize = 60;
-    let parts = [Part::Segment, Part::Draft, Part::Engine, Part::Sums, Part::Other].map(Some);
+    let parts = [Part::Segment, Part::Draft, Part::Log, Part::Engine, Part::Sums, Part::Other].map(Some);
     for unsynced in parts.into_iter().chain([None]) {
         let mut victim = Victim { durable: unsynced.is_some(), unsynced, ..Victim::new(1) };
         let mut live = || {
