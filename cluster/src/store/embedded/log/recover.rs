@@ -161,14 +161,18 @@ impl Recovered {
     /// come twice, because it tells what a file still holds of its former life from the present one.
     pub(in super::super) fn next_sequence(&self) -> u64 {
         let named = self.segments.last().map(|segment| segment.sequence);
-        let spare = || self.spares.iter().filter_map(|path| segment::spare_sequence_of(path)).max();
-        named.or_else(spare).map_or(1, |newest| newest + 1)
+        named.or_else(|| self.newest_spare()).map_or(1, |newest| newest + 1)
     }
 
-    /// Fails when a segment is missing that is known to have been there.
+    fn newest_spare(&self) -> Option<u64> {
+        self.spares.iter().filter_map(|path| segment::spare_sequence_of(path)).max()
+    }
+
+    /// Fails when a segment is missing that is known to have been there. One that became a spare is not missing:
+    /// on a full disk it may be all there is to make the next segment of.
     pub(in super::super) fn check_newest(&self, known: u64, folder: &Path) -> Result<(), OpenError> {
         let newest = self.segments.last().map_or(0, |segment| segment.sequence);
-        if newest >= known {
+        if newest.max(self.newest_spare().unwrap_or(0)) >= known {
             return Ok(());
         }
         Err(corrupt(folder, format!("log segment {known} is missing, the newest is {newest}")))
@@ -179,16 +183,12 @@ impl Recovered {
     pub(in super::super) fn into_files(self, applied: u64) -> (Vec<(PathBuf, u64)>, Vec<PathBuf>) {
         let mut spares = self.spares;
         let mut sealed = Vec::new();
-        let newest = self.segments.last().map(|segment| segment.sequence);
         for segment in self.segments {
             let last = segment.records.last().map_or(0, |record| record.version);
             // One without records that follows a needed one stays with it, so that their row has no gap.
             match sealed.last() {
                 Some((_, before)) => sealed.push((segment.path, last.max(*before))),
-                // The newest keeps its name until there is a newer one: until then it would be missed.
-                None if last > applied || Some(segment.sequence) == newest => {
-                    sealed.push((segment.path, last))
-                }
+                None if last > applied => sealed.push((segment.path, last)),
                 None => spares.push(set_aside(segment.path)),
             }
         }

@@ -54,7 +54,7 @@ impl Segment {
         zeroed: u64,
         durable: bool,
     ) -> io::Result<Self> {
-        let draft = folder.join(spare_name(sequence));
+        let draft = draft(folder, sequence);
         match old {
             Some(old) => {
                 files::rename(old, &draft)?;
@@ -91,6 +91,11 @@ impl Segment {
 
 fn name(sequence: u64) -> String {
     format!("{sequence:016x}{SUFFIX}")
+}
+
+/// Where the segment `sequence` is while it is made.
+pub(super) fn draft(folder: &Path, sequence: u64) -> PathBuf {
+    folder.join(spare_name(sequence))
 }
 
 fn spare_name(sequence: u64) -> String {

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     super::{files, folder::Folder, manifest::Manifest},
-    segment::{Segment, set_aside},
+    segment::{Segment, draft, set_aside},
 };
 
 /// What a supply needs to know to make segments.
@@ -60,10 +60,13 @@ impl Supply {
     pub(in super::super) fn first(&self) -> io::Result<Segment> {
         const FIRST_ZEROED_BYTES: u64 = 256 << 10;
         let mut state = self.state();
-        let old = state.spares.pop();
+        let (old, sequence) = (state.spares.pop(), state.sequence);
         let zeroed = self.mold.segment_bytes.min(FIRST_ZEROED_BYTES);
-        let made = self.mold.make(state.sequence, old.as_deref(), zeroed);
-        state.sequence += u64::from(made.is_ok());
+        let made = self.mold.make(sequence, old.as_deref(), zeroed);
+        match &made {
+            Ok(_) => state.sequence += 1,
+            Err(_) => state.spares.extend(self.mold.left_of(old, sequence)),
+        }
         made
     }
 
@@ -150,8 +153,7 @@ pub(in super::super) fn run(supply: &Supply) {
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot prepare the next log segment");
-                // Where it was moved to before it failed is where the next attempt would put it.
-                state.spares.extend(old.filter(|old| old.exists()));
+                state.spares.extend(supply.mold.left_of(old, sequence));
                 state.failed = Some(error);
             }
         }
@@ -172,5 +174,12 @@ impl Mold {
         // Only once it is there can it be missed.
         Manifest { log: sequence, ..self.manifest }.replace(&self.folder)?;
         Ok(segment)
+    }
+
+    /// The file that a failed attempt would have made a segment of. Its name may be all that says how far the
+    /// sequences have come, so the next attempt does not put another one in its place.
+    fn left_of(&self, old: Option<PathBuf>, sequence: u64) -> Option<PathBuf> {
+        let draft = draft(&self.folder.log(), sequence);
+        [old?, draft].into_iter().find(|path| path.exists())
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 /// A file system of a few megabytes, gone when dropped.
 struct SmallDisk {
     path: PathBuf,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
@@ -19,7 +19,7 @@ impl SmallDisk {
         let size = format!("size={megabytes}m");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&path).status();
         if mounted.is_ok_and(|status| status.success()) {
-            return Some(Self { path, _folder: folder });
+            return Some(Self { path, folder });
         }
         eprintln!("skipped: mounting a small file system needs root");
         None
@@ -148,4 +148,22 @@ fn a_full_disk_can_be_freed_by_clearing() {
         let again = fill(&store, 0).await;
         assert!(again > confirmed / 5, "{confirmed} before, {again} after clearing everything");
     });
+}
+
+#[test]
+fn a_store_that_was_opened_on_a_full_disk_and_closed_opens_again() {
+    for _ in 0..5 {
+        let Some(disk) = SmallDisk::mount(6) else { return };
+        let (live, data) = (disk.folder.path().join("live"), disk.path.join("data"));
+        let embedded = Embedded::open(small(&live)).unwrap();
+        run(put(&embedded.store(), "key", "value")).unwrap();
+        copy_as_after_a_crash(&live, &data);
+        let ballast = disk.path.join("ballast");
+        fs::write(&ballast, vec![0; 8 << 20]).unwrap_err();
+        // No room for a segment; and then room for the last checkpoint.
+        let embedded = Embedded::open(small(&data)).unwrap();
+        fs::remove_file(&ballast).unwrap();
+        drop(embedded);
+        assert_eq!(run(get(&Embedded::open(small(&data)).unwrap().store(), "key")).unwrap(), "value");
+    }
 }
