@@ -11,7 +11,7 @@ pub fn resident() -> anyhow::Result<u64> {
     Ok(pages * 4096)
 }
 
-/// The processor time of all threads so far. Unlike a rate, it hardly depends on what else the machine does.
+/// The processor time of all threads so far.
 pub fn cpu_time() -> anyhow::Result<Duration> {
     /// What the kernel counts in, whatever its own tick is.
     const TICKS_PER_SECOND: u64 = 100;
