@@ -123,7 +123,7 @@ macro_rules! hosting_claims {
             faults::p2_when_the_store_is_full_callers_are_told_and_nothing_that_waits_is_lost,
             faults::p7_an_attempt_that_is_due_while_the_store_is_full_is_made_afterwards,
             faults::p7_an_entity_that_waits_for_the_store_keeps_its_effects,
-            faults::p9_timers_that_are_due_while_the_store_is_full_fire_once_afterwards,
+            faults::p6_timers_that_are_due_while_the_store_is_full_fire_once_afterwards,
             faults::p7_an_entity_that_cannot_be_read_hurts_nobody_else,
             faults::p7_a_node_that_does_not_progress_is_not_ready_and_says_why,
         );

@@ -212,7 +212,7 @@ pub async fn p7_an_entity_that_waits_for_the_store_keeps_its_effects(mut world: 
     }
 }
 
-pub async fn p9_timers_that_are_due_while_the_store_is_full_fire_once_afterwards(world: World) {
+pub async fn p6_timers_that_are_due_while_the_store_is_full_fire_once_afterwards(world: World) {
     let node = world.node("a").await;
     let client = node.client();
     for n in 0..50 {
