@@ -1,0 +1,1 @@
+//! Facts: what has happened, as typed events in one envelope.
