@@ -84,7 +84,8 @@ pub struct Moment<'a> {
     pub address: &'a Address,
     /// The time; never earlier than at the entity's last step.
     pub now: Timestamp,
-    /// Randomness for this input, to make ids of.
+    /// Randomness for this input, to make ids of. Nobody can tell it from those of other inputs; it is as hard to guess
+    /// as the node's own seed.
     pub seed: u64,
     /// The W3C trace context of what caused this input, as a `traceparent` header. Messages and effects that follow
     /// carry it on.
