@@ -115,8 +115,8 @@ impl Entity for Kettle {
         Some("kitchen".into())
     }
 
-    fn event(&self, fact: &Fact, _: u64, _: &Moment<'_>) -> NewEvent {
-        NewEvent { terms: Vec::new(), body: codec::pack(fact) }
+    fn event(&self, fact: &Fact, _: u64, _: &Moment<'_>) -> Option<NewEvent> {
+        Some(NewEvent { terms: Vec::new(), body: codec::pack(fact) })
     }
 
     // The only part that touches the world. It may run again when the node dies meanwhile.

@@ -378,7 +378,6 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             let state = &mut self.core.state;
             catch_unwind(AssertUnwindSafe(|| E::apply(state, fact)))
                 .map_err(|panic| Broken { reason: format!("apply panicked: {}", panic_text(&panic)) })?;
-            self.core.record.sequence += 1;
             last_event = self.append(fact, moment)?.or(last_event);
         }
         if is_on(Sabotage::StateWithoutFact)
@@ -415,15 +414,17 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         Ok(last_event)
     }
 
+    /// Appends a fact to the feed, unless it is private. Returns its position.
     fn append(&mut self, fact: &E::Fact, moment: &Moment<'_>) -> Result<Option<u16>, Broken> {
-        let (state, sequence) = (&self.core.state, self.core.record.sequence);
+        let (state, sequence) = (&self.core.state, self.core.record.sequence + 1);
         let event = catch_unwind(AssertUnwindSafe(|| {
             let feed = self.entity.feed(state, self.address)?;
-            Some((feed, self.entity.event(fact, sequence, moment)))
+            Some((feed, self.entity.event(fact, sequence, moment)?))
         }));
         let event =
             event.map_err(|panic| Broken { reason: format!("event panicked: {}", panic_text(&panic)) })?;
         let Some((feed, event)) = event else { return Ok(None) };
+        self.core.record.sequence = sequence;
         let tenant = self.address.tenant();
         let mut stamped = vec![];
         let indexed = !is_on(Sabotage::EventNotIndexed) || self.draft.feed.is_none();

@@ -9,7 +9,8 @@ use crate::{address::Address, clock::Timestamp, codec};
 
 /// The outcome of [`Entity::decide`].
 pub struct Decision<E: Entity + ?Sized> {
-    /// What has happened, in order. Applied to the state and appended to the feed.
+    /// What has happened, in order. Applied to the state and, unless private, appended to the feed; see
+    /// [`Entity::event`].
     pub facts: Vec<E::Fact>,
     /// The answer to a command.
     pub reply: Option<E::Reply>,

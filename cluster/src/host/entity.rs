@@ -52,11 +52,13 @@ pub trait Entity: Send + Sync + 'static {
     /// Changes the state as a fact says. Replay calls nothing else.
     fn apply(state: &mut Self::State, fact: &Self::Fact);
 
-    /// The feed that the entity's facts go to; `None` before it is known.
+    /// The feed that the entity's events go to; `None` before it is known, and then its facts are private.
     fn feed(&self, state: &Self::State, address: &Address) -> Option<String>;
 
-    /// A fact as an event of the feed. `sequence` counts the facts of this entity from 1.
-    fn event(&self, fact: &Self::Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent;
+    /// A fact as an event of the feed; `None` for a private one, which changes the state and is nobody else's business.
+    /// `sequence` is the number that the event gets: this entity's events count from 1 without a gap, and facts that
+    /// are none do not count. What is to be rebuilt from the feed must not depend on private facts.
+    fn event(&self, fact: &Self::Fact, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent>;
 
     /// Does the work. Dropped when the effect is cancelled, its deadline passes or the node stops. It shares the threads
     /// that serve everybody else: what blocks belongs on a thread of its own, and a deadline cannot end it.
@@ -82,7 +84,8 @@ pub struct Moment<'a> {
     pub address: &'a Address,
     /// The time; never earlier than at the entity's last step.
     pub now: Timestamp,
-    /// Randomness for this input, to make ids of.
+    /// Randomness for this input, to make ids of. Nobody can tell it from those of other inputs; it is as hard to guess
+    /// as the node's own seed.
     pub seed: u64,
     /// The W3C trace context of what caused this input, as a `traceparent` header. Messages and effects that follow
     /// carry it on.

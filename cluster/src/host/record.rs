@@ -21,7 +21,7 @@ use crate::{
 /// All that the host keeps of an entity between steps. Written whole by every step that changes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// How many facts there are.
+    /// How many events there are; private facts do not count.
     pub sequence: u64,
     /// When the last step was: time never goes back for an entity, whatever the clocks of its owners do.
     pub at: Timestamp,
@@ -178,7 +178,7 @@ impl Stored for DeadLetter {
     const VERSION: u8 = 1;
 }
 
-/// What is stored of an entity: how many facts it has, and its state.
+/// What is stored of an entity: how many events it has, and its state.
 pub fn read_entity<E: super::Entity>(stored: &[u8]) -> Result<(u64, E::State), DecodeError> {
     let record: Record = codec::decode(stored)?;
     Ok((record.sequence, codec::decode(&record.state)?))

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ractor::ActorRef;
-use rand::{Rng, SeedableRng, rngs::SmallRng};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
 use super::{committer::Committer, config::HostConfig, fence::Fence, kind::Kinds, shard::ShardMessage};
@@ -40,7 +40,8 @@ pub(super) struct Shared {
     looked: Mutex<Option<Instant>>,
     admitted: Arc<Admitted>,
     beats: Mutex<Beats>,
-    entropy: Mutex<SmallRng>,
+    /// Entities make ids of it that nobody may guess: whoever has seen some of its numbers cannot tell the next.
+    entropy: Mutex<StdRng>,
 }
 
 impl Shared {
@@ -74,7 +75,7 @@ impl Shared {
             looked: Mutex::default(),
             admitted: Arc::default(),
             beats: Mutex::new(Beats::new(joining)),
-            entropy: Mutex::new(SmallRng::seed_from_u64(seed)),
+            entropy: Mutex::new(StdRng::seed_from_u64(seed)),
         }
     }
 

@@ -301,9 +301,9 @@ impl Entity for Account {
         Some(LEDGER.into())
     }
 
-    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent {
+    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         let term = Term { index: "account".into(), term: moment.address.id().into() };
-        Recorded::event(moment, sequence, fact, vec![term])
+        Some(Recorded::event(moment, sequence, fact, vec![term]))
     }
 
     async fn perform(&self, notice: Notice, context: EffectContext) -> Result<Report, EffectError> {

@@ -158,11 +158,11 @@ impl Entity for Branch {
         Some(FOREST.into())
     }
 
-    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent {
+    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         let id = moment.address.id();
         let root = Term { index: "root".into(), term: id.split('.').next().unwrap_or_default().into() };
         let depth = Term { index: "depth".into(), term: id.matches('.').count().to_string() };
-        Recorded::event(moment, sequence, fact, vec![root, depth])
+        Some(Recorded::event(moment, sequence, fact, vec![root, depth]))
     }
 
     fn idle_max(&self) -> Duration {

@@ -84,6 +84,7 @@ macro_rules! hosting_claims {
             limits::p9_more_bytes_than_a_node_may_hold_are_busy_and_pass,
             limits::idle_entities_leave_memory_and_come_back_as_they_were,
             limits::p9_no_more_entities_are_live_than_allowed,
+            feeds::a_private_fact_changes_the_state_and_leaves_neither_event_nor_gap,
             feeds::a_feed_is_read_page_by_page_in_order_and_whole,
             feeds::a_filtered_read_has_all_of_its_term_and_nothing_else,
             feeds::a_feed_is_read_backwards_page_by_page_in_order_and_whole,

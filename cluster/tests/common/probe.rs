@@ -58,6 +58,9 @@ pub struct ProbeState {
     pub ended: BTreeMap<String, String>,
     #[serde(with = "serde_bytes")]
     pub ballast: Vec<u8>,
+    /// How often it was told something that it keeps to itself.
+    #[serde(default)]
+    pub secrets: u32,
 }
 
 impl Stored for ProbeState {
@@ -86,6 +89,10 @@ pub enum Command {
     Misguide {
         to: Address,
         message: Message,
+    },
+    /// Tells it something private, and, unless `op` is empty, something for everybody.
+    Confide {
+        op: String,
     },
     Look,
     Refuse,
@@ -179,16 +186,41 @@ pub enum Script {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fact {
-    Added { op: String, amount: i64 },
-    Given { op: String, to: Address, amount: i64 },
-    Received { op: String, amount: i64 },
+    Added {
+        op: String,
+        amount: i64,
+    },
+    Given {
+        op: String,
+        to: Address,
+        amount: i64,
+    },
+    Received {
+        op: String,
+        amount: i64,
+    },
     Pinged,
-    ReminderSet { name: String, due: Timestamp },
-    Fired { name: String },
-    Ended { id: String, how: String },
-    Grown { bytes: usize },
-    Progressed { id: String, how: String },
+    ReminderSet {
+        name: String,
+        due: Timestamp,
+    },
+    Fired {
+        name: String,
+    },
+    Ended {
+        id: String,
+        how: String,
+    },
+    Grown {
+        bytes: usize,
+    },
+    Progressed {
+        id: String,
+        how: String,
+    },
     Noted,
+    /// Private.
+    Confided,
     Bomb,
 }
 
@@ -298,6 +330,10 @@ impl Entity for Probe {
             Command::Ping { to, times } => (0..times)
                 .fold(Decision::nothing(), |decision, _| decision.send::<Probe>(to.clone(), &Message::Ping)),
             Command::Misguide { to, message } => Decision::nothing().send::<Probe>(to, &message),
+            Command::Confide { op } if op.is_empty() => Decision::facts([Fact::Confided]),
+            Command::Confide { op } => {
+                Decision::facts([Fact::Confided, Fact::Added { op, amount: 1 }, Fact::Confided])
+            }
             Command::Look => Decision::nothing(),
             Command::Panic => panic!("told to panic"),
             Command::PanicInApply => Decision::facts([Fact::Bomb]),
@@ -344,6 +380,7 @@ impl Entity for Probe {
             }
             Fact::Pinged => state.received += 1,
             Fact::ReminderSet { .. } | Fact::Noted => {}
+            Fact::Confided => state.secrets += 1,
             Fact::Fired { name } => *state.fired.entry(name.clone()).or_default() += 1,
             Fact::Progressed { id, how } | Fact::Ended { id, how } => {
                 state.ended.insert(id.clone(), how.clone());
@@ -360,9 +397,12 @@ impl Entity for Probe {
         Some(LEDGER.into())
     }
 
-    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent {
+    fn event(&self, fact: &Fact, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
+        if *fact == Fact::Confided {
+            return None;
+        }
         let who = Term { index: "who".into(), term: moment.address.id().into() };
-        NewEvent { terms: vec![who], body: codec::pack(&(moment.address, sequence, moment.now, fact)) }
+        Some(NewEvent { terms: vec![who], body: codec::pack(&(moment.address, sequence, moment.now, fact)) })
     }
 
     async fn perform(&self, script: Script, context: EffectContext) -> Result<String, EffectError> {

@@ -76,8 +76,8 @@ impl Entity for Counter {
         Some(format!("feed-{}", address.id()))
     }
 
-    fn event(&self, fact: &Bump, _: u64, _: &Moment<'_>) -> NewEvent {
-        NewEvent { terms: Vec::new(), body: fact.note.clone().into_bytes().into() }
+    fn event(&self, fact: &Bump, _: u64, _: &Moment<'_>) -> Option<NewEvent> {
+        Some(NewEvent { terms: Vec::new(), body: fact.note.clone().into_bytes().into() })
     }
 
     fn idle_max(&self) -> Duration {
@@ -150,7 +150,7 @@ impl Entity for Player {
         None
     }
 
-    fn event(&self, (): &(), _: u64, _: &Moment<'_>) -> NewEvent {
-        NewEvent { terms: Vec::new(), body: Default::default() }
+    fn event(&self, (): &(), _: u64, _: &Moment<'_>) -> Option<NewEvent> {
+        None
     }
 }

@@ -16,8 +16,8 @@ use futures::future::join_all;
 
 use crate::common::{
     PATIENCE, World, eventually,
-    probe::{Entry, Fact, LEDGER, TENANT, add, probe},
-    world::{CLUSTER, tell},
+    probe::{Command, Entry, Fact, LEDGER, TENANT, add, probe},
+    world::{CLUSTER, look, tell},
 };
 
 pub async fn fill(world: &World, entities: u32, each: u32) -> cadre_cluster::host::Node {
@@ -41,6 +41,29 @@ fn sequences(entries: &[Entry], who: &str) -> Vec<u64> {
 
 fn only(who: &str) -> Filter {
     Filter { index: "who".into(), term: who.into() }
+}
+
+pub async fn a_private_fact_changes_the_state_and_leaves_neither_event_nor_gap(world: World) {
+    let node = world.node("a").await;
+    let client = node.client();
+    let confide = |op: &str| Command::Confide { op: op.into() };
+    let only_private = tell(&client, probe("0"), confide("")).await;
+    assert_eq!((only_private.reply.0.secrets, only_private.cursor), (1, None), "nothing to see");
+    assert!(world.ledger().await.is_empty());
+    let mut cursors = Vec::new();
+    for n in 0..3 {
+        cursors.push(tell(&client, probe("0"), confide(&n.to_string())).await.cursor.unwrap());
+        cursors.push(tell(&client, probe("0"), add("o", 1)).await.cursor.unwrap());
+    }
+    drop(node);
+    let node = world.node("b").await;
+    let state = look(&node.client(), probe("0")).await;
+    assert_eq!((state.secrets, state.total), (7, 6));
+    let ledger = world.ledger().await;
+    assert!(!ledger.iter().any(|entry| entry.fact == Fact::Confided));
+    assert_eq!(ledger.iter().map(|entry| entry.cursor).collect::<Vec<_>>(), cursors);
+    assert_eq!(sequences(&ledger, "0"), (1..=6).collect::<Vec<_>>());
+    assert_eq!(world.probes().await[0].1, 6, "what is stored counts as the feed does");
 }
 
 pub async fn a_feed_is_read_page_by_page_in_order_and_whole(world: World) {
