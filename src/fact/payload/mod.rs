@@ -35,11 +35,14 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned};
 
-pub(in crate::fact) use self::mirror::{Mirror, Words};
 pub use self::{
     action::*, benchmark::*, channel::*, context::*, cost::*, evidence::*, history::*, hook::*, job::*,
     model::*, output::*, permission::*, process::*, queue::*, routing::*, runtime::*, sandbox::*, session::*,
     subagent::*, task::*, task_graph::*, tool::*, turn::*,
+};
+pub(in crate::fact) use self::{
+    declare::CursorText,
+    mirror::{Mirror, Words},
 };
 use super::scope::*;
 
