@@ -9,8 +9,10 @@ mod event;
 mod fact;
 pub mod failure;
 pub mod id;
+mod ids;
 pub mod part;
 pub mod payload;
+mod received;
 mod schema;
 pub mod scope;
 pub mod status;
@@ -24,14 +26,15 @@ mod words;
 pub use cadre_cluster::{clock::Timestamp, feed::Cursor};
 
 pub use self::{
-    event::{Envelope, Event, Publisher, Received},
+    event::{Envelope, Event, Publisher},
     fact::Fact,
     failure::{Failure, RetryPolicy},
     id::{Id, IdSource},
+    ids::{Ids, Slot},
     part::{OutputRef, Part, Ref},
     payload::{Class, EventType, Payload},
+    received::Received,
     schema::event_schema,
-    scope::Ids,
     stored::StoredEvent,
     time::Time,
     trace::Trace,

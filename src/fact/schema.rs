@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use super::{
     event::Publisher,
     id::SessionId,
+    ids::Ids,
     payload::{Benchmark, Comparison, CursorText, EventType, Reward, Trajectory},
-    scope::Ids,
     time::Time,
 };
 

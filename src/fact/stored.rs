@@ -8,18 +8,14 @@ use std::fmt;
 
 use bytes::Bytes;
 use cadre_cluster::{clock::Timestamp, codec::DecodeError, feed::Cursor};
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, DeserializeSeed},
-    ser::SerializeMap,
-};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 
 use super::{
     Fact,
     event::Event,
     id::SessionId,
-    payload::{EventType, Payload},
-    scope::{Ids, Place},
+    ids::{Ids, Place},
+    payload::{EventType, PayloadOf},
     trace::Trace,
 };
 
@@ -109,17 +105,6 @@ impl<'de> de::Visitor<'de> for Fields {
         let payload = payload.ok_or_else(|| de::Error::invalid_length(7, &self))?;
         let trace = trace.map(|(trace_id, span_id)| Trace { trace_id, span_id });
         Ok(StoredEvent { stream, sequence, trace, fact: Fact { at, ids, native, payload } })
-    }
-}
-
-/// Reads the payload of a class.
-pub(super) struct PayloadOf(pub EventType);
-
-impl<'de> DeserializeSeed<'de> for PayloadOf {
-    type Value = Payload;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Payload, D::Error> {
-        Payload::deserialize(self.0, deserializer)
     }
 }
 

@@ -360,3 +360,14 @@ impl JsonSchema for EventType {
         json_schema!({ "type": "string", "enum": names })
     }
 }
+
+/// Reads the payload of a class.
+pub(in crate::fact) struct PayloadOf(pub EventType);
+
+impl<'de> de::DeserializeSeed<'de> for PayloadOf {
+    type Value = Payload;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Payload, D::Error> {
+        Payload::deserialize(self.0, deserializer)
+    }
+}
