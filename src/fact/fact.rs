@@ -3,8 +3,8 @@
 use cadre_cluster::clock::Timestamp;
 
 use super::{
+    ids::{Ids, Slot},
     payload::{Class, EventType, Payload},
-    scope::{Ids, Slot},
 };
 
 /// One thing that has happened: when, to what, and what it was.

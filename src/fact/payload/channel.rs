@@ -2,7 +2,10 @@
 
 use cadre_cluster::feed::Cursor;
 
-use super::{Object, declare::payloads};
+use super::{
+    Object,
+    declare::{CursorText, payloads},
+};
 use crate::fact::{part::Part, time::Time};
 
 payloads! {
@@ -18,7 +21,7 @@ payloads! {
         /// Over what: `websocket`, `sse`.
         transport: Option<String>,
         /// From where on it listens.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         after: Option<Cursor>,
     }
 
@@ -28,7 +31,7 @@ payloads! {
         reason: String,
         ..
         /// What it had acknowledged.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         acked: Option<Cursor>,
         /// Whether it can come back.
         resumable: bool,
@@ -40,7 +43,7 @@ payloads! {
     ChannelResumed {
         ..
         /// From where on it listens.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         after: Option<Cursor>,
         /// Whether a snapshot had to stand for a part.
         repaired: bool,

@@ -1,6 +1,8 @@
 //! How payloads are declared.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::Object;
 
@@ -64,3 +66,20 @@ macro_rules! payloads {
 }
 
 pub(super) use payloads;
+
+/// How schemas describe a cursor.
+pub(in crate::fact) struct CursorText;
+
+impl JsonSchema for CursorText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Cursor".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{32}$" })
+    }
+}

@@ -2,7 +2,7 @@
 
 use cadre_cluster::feed::Cursor;
 
-use super::declare::payloads;
+use super::declare::{CursorText, payloads};
 use crate::fact::{failure::Failure, id::TurnId};
 
 payloads! {
@@ -12,10 +12,10 @@ payloads! {
         turns: u32,
         ..
         /// Where it begins.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         from: Option<Cursor>,
         /// Where it ends.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         to: Option<Cursor>,
         /// Whether there is more before it.
         has_more: bool,
@@ -29,7 +29,7 @@ payloads! {
         /// How many turns.
         turns: Option<u32>,
         /// Up to where it is true.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         upto: Option<Cursor>,
         /// What was not found.
         missing: Vec<String>,

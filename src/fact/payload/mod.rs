@@ -35,11 +35,14 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned};
 
-pub(in crate::fact) use self::mirror::{Mirror, Words};
 pub use self::{
     action::*, benchmark::*, channel::*, context::*, cost::*, evidence::*, history::*, hook::*, job::*,
     model::*, output::*, permission::*, process::*, queue::*, routing::*, runtime::*, sandbox::*, session::*,
     subagent::*, task::*, task_graph::*, tool::*, turn::*,
+};
+pub(in crate::fact) use self::{
+    declare::CursorText,
+    mirror::{Mirror, Words},
 };
 use super::scope::*;
 
@@ -355,5 +358,16 @@ impl JsonSchema for EventType {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let names: Vec<_> = Self::ALL.iter().map(|class| class.as_str()).collect();
         json_schema!({ "type": "string", "enum": names })
+    }
+}
+
+/// Reads the payload of a class.
+pub(in crate::fact) struct PayloadOf(pub EventType);
+
+impl<'de> de::DeserializeSeed<'de> for PayloadOf {
+    type Value = Payload;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Payload, D::Error> {
+        Payload::deserialize(self.0, deserializer)
     }
 }

@@ -47,13 +47,13 @@ payloads! {
     ModelRequested {
         /// Which model.
         model: String,
+        /// Which attempt of the step, from 1.
+        attempt: u32,
+        /// Which step of the turn, from 1.
+        step: u32,
         ..
         /// Whose.
         provider: Option<String>,
-        /// Which attempt of the step, from 1.
-        attempt: Option<u32>,
-        /// Which step of the turn, from 1.
-        step: Option<u32>,
         /// How many messages it was given.
         messages: Option<u32>,
         /// How many tools it was offered.
@@ -90,9 +90,9 @@ payloads! {
     ModelFailed {
         /// What happened.
         error: Failure,
-        ..
         /// Which attempt of the step, from 1.
-        attempt: Option<u32>,
+        attempt: u32,
+        ..
         /// Whether another attempt follows.
         will_retry: bool,
         /// Which model it was.

@@ -2,7 +2,10 @@
 
 use cadre_cluster::feed::Cursor;
 
-use super::{Object, declare::payloads};
+use super::{
+    Object,
+    declare::{CursorText, payloads},
+};
 use crate::fact::{failure::Failure, time::Time};
 
 payloads! {
@@ -31,7 +34,7 @@ payloads! {
         snapshot: String,
         ..
         /// Up to where it is true.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         upto: Option<Cursor>,
         /// Its version.
         version: Option<u64>,
@@ -43,10 +46,10 @@ payloads! {
         reason: String,
         ..
         /// Where the gap begins.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         from: Option<Cursor>,
         /// Where it ends.
-        #[schemars(with = "Option<String>")]
+        #[schemars(with = "Option<CursorText>")]
         to: Option<Cursor>,
         /// Which snapshot stands for it.
         snapshot: Option<String>,
