@@ -5,7 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Entity, effect::EffectPolicy};
-use crate::{address::Address, clock::Timestamp, codec};
+use crate::{
+    address::Address,
+    clock::Timestamp,
+    codec::{self, Stored},
+};
 
 /// The outcome of [`Entity::decide`].
 pub struct Decision<E: Entity + ?Sized> {
@@ -86,6 +90,12 @@ impl<E: Entity + ?Sized> Decision<E> {
     /// Puts a message into another entity's inbox.
     pub fn send<T: Entity>(mut self, to: Address, message: &T::Message) -> Self {
         debug_assert_eq!(to.kind(), T::KIND, "a message of one kind goes to an address of that kind");
+        self.messages.push(Outgoing { to, body: codec::encode(message) });
+        self
+    }
+
+    /// The same where several kinds take the same type of message, and the address says which it is.
+    pub fn send_to<M: Stored>(mut self, to: Address, message: &M) -> Self {
         self.messages.push(Outgoing { to, body: codec::encode(message) });
         self
     }

@@ -34,7 +34,7 @@ pub trait Entity: Send + Sync + 'static {
     /// What other entities tell it.
     type Message: Stored + Send + 'static;
     /// What has happened to it.
-    type Fact: Serialize + DeserializeOwned + Send + 'static;
+    type Fact: Send + 'static;
     /// Work outside the store that it asks for.
     type Effect: Stored + Send + 'static;
     /// What that work came to. Never leaves the process.
