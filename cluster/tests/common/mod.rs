@@ -83,6 +83,8 @@ macro_rules! hosting_claims {
             limits::p9_more_than_a_node_may_have_waiting_is_busy_and_passes,
             limits::p9_more_bytes_than_a_node_may_hold_are_busy_and_pass,
             limits::idle_entities_leave_memory_and_come_back_as_they_were,
+            limits::entities_that_are_over_leave_memory_at_once_and_come_back_as_they_were,
+            limits::p6_what_arrives_as_an_entity_leaves_memory_is_not_lost,
             limits::p9_no_more_entities_are_live_than_allowed,
             feeds::a_private_fact_changes_the_state_and_leaves_neither_event_nor_gap,
             feeds::a_feed_is_read_page_by_page_in_order_and_whole,
