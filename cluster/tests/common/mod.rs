@@ -118,6 +118,7 @@ macro_rules! hosting_claims {
             handover::p1_a_takeover_at_once_ends_the_first_which_serves_no_more,
             handover::a_cluster_of_another_shape_or_name_is_not_joined,
             handover::without_any_node_a_caller_learns_that_nothing_was_done,
+            handover::when_nothing_can_be_sent_a_caller_learns_that_nothing_was_done,
             restores::p4_a_cursor_of_an_older_feed_epoch_sees_every_new_event_once,
             restores::p4_a_node_that_still_runs_when_a_feed_epoch_begins_commits_nothing_more,
             faults::when_the_store_is_gone_calls_say_so_and_all_goes_on_after,
