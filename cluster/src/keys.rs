@@ -291,7 +291,7 @@ pub fn expired_letter(key: &[u8]) -> Option<Bytes> {
     Some(with_stamp(&dead_letters_of(&of), &stamp, position))
 }
 
-/// The record of an entity.
+/// The record of an entity; [`crate::host::read_entity`] reads it.
 pub fn state(of: &Address) -> Bytes {
     key(&(TENANT, of.tenant(), STATE, of.kind(), of.id()))
 }
@@ -383,9 +383,23 @@ pub fn dead_letter_owner(key: &[u8]) -> Option<Address> {
     Address::new(&tenant, &kind, &id).ok()
 }
 
-/// A record of the runtime's own, `path` being tuple-encoded by it.
+/// A record of the runtime's own, `path` being tuple-encoded by it. Written through
+/// [`crate::host::Decision::set_record`] and its like.
 pub fn data(tenant: &str, path: &[u8]) -> Bytes {
-    let mut bytes = pack(&(TENANT, tenant, DATA));
-    bytes.extend_from_slice(path);
-    bytes.into()
+    [&data_space(tenant)[..], path].concat().into()
+}
+
+/// All such records whose path starts with `path_prefix`; with an empty one, all of the tenant. Bytes are compared: a
+/// prefix of whole tuple elements has exactly the paths below it.
+pub fn data_range(tenant: &str, path_prefix: &[u8]) -> KeyRange {
+    KeyRange::prefix([&data_space(tenant)[..], path_prefix].concat())
+}
+
+/// The path of such a record of this tenant; `None` for any other key.
+pub fn data_path<'a>(key: &'a [u8], tenant: &str) -> Option<&'a [u8]> {
+    key.strip_prefix(&data_space(tenant)[..])
+}
+
+fn data_space(tenant: &str) -> Vec<u8> {
+    pack(&(TENANT, tenant, DATA))
 }

@@ -1,6 +1,6 @@
 //! What can go wrong on the bus, named by what the caller does next.
 
-/// Why a message was not handed to the transport.
+/// Why a message was not handed to the transport. It certainly was not, and will not arrive later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     /// Correct the request.
@@ -42,6 +42,12 @@ pub enum RequestError {
         /// What was asked for.
         actual: usize,
     },
+    /// Try again later: the request was not handed to the transport, so nothing was done.
+    #[error("request was not sent: {reason}")]
+    NotSent {
+        /// What the driver saw.
+        reason: String,
+    },
     /// Try again later: the request may have been handled.
     #[error("bus is unavailable: {reason}")]
     Unavailable {
@@ -54,7 +60,7 @@ impl From<PublishError> for RequestError {
     fn from(error: PublishError) -> Self {
         match error {
             PublishError::TooLarge { limit, actual } => Self::TooLarge { limit, actual },
-            PublishError::Unavailable { reason } => Self::Unavailable { reason },
+            PublishError::Unavailable { reason } => Self::NotSent { reason },
         }
     }
 }

@@ -17,6 +17,7 @@ pub(super) fn requested(driver: &'static str, outcome: &Result<Bytes, RequestErr
         Err(RequestError::NoResponders { .. }) => "no_responders",
         Err(RequestError::TimedOut { .. }) => "timed_out",
         Err(RequestError::TooLarge { .. }) => "too_large",
+        Err(RequestError::NotSent { .. }) => "not_sent",
         Err(RequestError::Unavailable { .. }) => "unavailable",
     };
     counter!("cadre_bus_request_failures_total", "driver" => driver, "reason" => reason).increment(1);

@@ -199,7 +199,9 @@ impl<E: Entity> Actor for EntityActor<E> {
             }
             EntityMessage::GoOn => live.paused = None,
             EntityMessage::Rest => {
-                live.rest();
+                if live.is_idle() {
+                    live.rest(&myself);
+                }
                 return Ok(());
             }
             EntityMessage::Drain => live.draining = true,
@@ -211,6 +213,8 @@ impl<E: Entity> Actor for EntityActor<E> {
             myself.stop(None);
         } else if let Err(stop) = Box::pin(self.advance(&myself, live)).await {
             myself.stop(stop.reason());
+        } else if live.is_idle() && live.core.as_ref().is_some_and(|core| self.entity.is_over(&core.state)) {
+            live.rest(&myself);
         }
         Ok(())
     }
@@ -742,19 +746,21 @@ impl<E: Entity> Live<E> {
         self.in_flight.is_none() && self.waiting.is_empty()
     }
 
-    /// Tells the shard that there is nothing to do here, if so.
-    fn rest(&mut self) {
-        let busy = self.in_flight.is_some()
-            || !self.waiting.is_empty()
-            || self.rung
-            || self.paused.is_some()
-            || !self.to_start.is_empty()
-            || !self.running.is_empty()
-            || self.core.as_ref().is_some_and(|core| !core.record.effects.is_empty());
-        if !busy {
-            let (address, received) = (self.args.address.clone(), self.received);
-            // A shard that is gone takes its entities with it.
-            let _ = self.args.supervisor.cast(ShardMessage::Rested { address, received });
-        }
+    /// Whether nothing waits, is on its way or runs. The inbox has then been read since the last bell.
+    fn is_idle(&self) -> bool {
+        self.in_flight.is_none()
+            && self.waiting.is_empty()
+            && !self.rung
+            && self.paused.is_none()
+            && self.to_start.is_empty()
+            && self.running.is_empty()
+            && self.core.as_ref().is_none_or(|core| core.record.effects.is_empty())
+    }
+
+    /// Tells the shard that there is nothing to do here. It decides: it knows what is on its way.
+    fn rest(&self, myself: &ActorRef<EntityMessage>) {
+        let (address, actor, received) = (self.args.address.clone(), myself.get_id(), self.received);
+        // A shard that is gone takes its entities with it.
+        let _ = self.args.supervisor.cast(ShardMessage::Rested { address, actor, received });
     }
 }

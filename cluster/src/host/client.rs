@@ -217,7 +217,9 @@ impl Client {
                 Ok(response) => Tried::Response(response),
                 Err(_) => Tried::Unknown,
             },
-            Err(error @ RequestError::NoResponders { .. }) => Tried::NotReached(error.to_string()),
+            Err(error @ (RequestError::NoResponders { .. } | RequestError::NotSent { .. })) => {
+                Tried::NotReached(error.to_string())
+            }
             Err(RequestError::TooLarge { limit, actual }) => {
                 Tried::NotReached(format!("request of {actual} bytes is over the bus limit of {limit}"))
             }

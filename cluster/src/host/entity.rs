@@ -71,6 +71,13 @@ pub trait Entity: Send + Sync + 'static {
         Err(EffectError::fatal("this kind of entity has no effects"))
     }
 
+    /// Whether nothing more is expected of an entity: it then leaves memory as soon as nothing waits for it, instead of
+    /// after [`Self::idle_max`]. Only a hint: what arrives later, or at the same moment, finds it as it was.
+    fn is_over(&self, state: &Self::State) -> bool {
+        let _ = state;
+        false
+    }
+
     /// How long an entity of this kind may be idle before it leaves memory.
     fn idle_max(&self) -> Duration {
         Duration::from_secs(60)

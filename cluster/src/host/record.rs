@@ -178,7 +178,8 @@ impl Stored for DeadLetter {
     const VERSION: u8 = 1;
 }
 
-/// What is stored of an entity: how many events it has, and its state.
+/// What is stored of an entity under [`keys::state`]: how many events it has, and its state. Read it in one transaction
+/// with [`crate::feed::Feed::snapshot_cursor`], and the feed goes on exactly where the state ends.
 pub fn read_entity<E: super::Entity>(stored: &[u8]) -> Result<(u64, E::State), DecodeError> {
     let record: Record = codec::decode(stored)?;
     Ok((record.sequence, codec::decode(&record.state)?))

@@ -49,6 +49,8 @@ pub(super) enum ShardMessage {
     /// An entity has nothing to do, having received so many inputs.
     Rested {
         address: Address,
+        /// Which of its lives in memory says so.
+        actor: ActorId,
         received: u64,
     },
     /// Take no more commands; answered when the entities are gone.
@@ -198,7 +200,7 @@ impl Actor for ShardActor {
                     self.look(&myself, shard);
                 }
             }
-            ShardMessage::Rested { address, received } => shard.rested(&address, received),
+            ShardMessage::Rested { address, actor, received } => shard.rested(&address, actor, received),
             ShardMessage::Drain(drained) => {
                 shard.draining = Some(drained);
                 // Whoever asks until then is told to ask again.
@@ -511,8 +513,11 @@ impl Shard {
         self.looking.as_ref().is_some_and(|task| !task.0.is_finished())
     }
 
-    fn rested(&mut self, address: &Address, received: u64) {
+    /// Lets an entity go, unless something is on its way to it. One that says so twice may have been let go the first
+    /// time, and be back: what its former life says does not count.
+    fn rested(&mut self, address: &Address, actor: ActorId, received: u64) {
         if let Some(entry) = self.entities.get(address)
+            && entry.actor.get_id() == actor
             && entry.sent == received
         {
             metrics::counter!("cadre_host_passivations_total").increment(1);

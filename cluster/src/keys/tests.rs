@@ -104,6 +104,22 @@ proptest! {
     }
 
     #[test]
+    fn records_are_found_by_the_start_of_their_path(
+        one in part(), other in part(), path in any::<Vec<u8>>(), start in any::<Vec<u8>>(), cut in any::<u8>(),
+    ) {
+        let record = data(&one, &path);
+        prop_assert_eq!(data_path(&record, &one), Some(&path[..]));
+        prop_assert_eq!(data_path(&record, &other), (one == other).then_some(&path[..]));
+        let own = &path[..usize::from(cut).min(path.len())];
+        prop_assert!(data_range(&one, own).contains(&record) && data_range(&one, b"").contains(&record));
+        prop_assert_eq!(data_range(&one, &start).contains(&record), path.starts_with(&start));
+        prop_assert_eq!(data_range(&other, own).contains(&record), one == other);
+        let state = state(&Address::new(&one, "kind", "id").unwrap());
+        prop_assert_eq!(data_path(&state, &one), None);
+        prop_assert!(!data_range(&one, b"").contains(&state));
+    }
+
+    #[test]
     fn leases_sort_by_shard(one in any::<u16>(), other in any::<u16>()) {
         prop_assert_eq!(lease(ShardId(one)).cmp(&lease(ShardId(other))), one.cmp(&other));
         prop_assert!(is_lease(&lease(ShardId(one))) && !is_lease(&member("lease")));

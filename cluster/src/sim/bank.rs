@@ -334,6 +334,11 @@ impl Entity for Account {
         Ok(report)
     }
 
+    /// Now and then, whatever else is on its way: such an account leaves memory and is back the next moment.
+    fn is_over(&self, state: &AccountState) -> bool {
+        state.balance % 3 == 0
+    }
+
     fn idle_max(&self) -> Duration {
         Duration::from_secs(2)
     }

@@ -165,6 +165,10 @@ impl Entity for Branch {
         Some(Recorded::event(moment, sequence, fact, vec![root, depth]))
     }
 
+    fn is_over(&self, state: &BranchState) -> bool {
+        matches!(state.phase, Phase::Ended(_))
+    }
+
     fn idle_max(&self) -> Duration {
         Duration::from_secs(2)
     }

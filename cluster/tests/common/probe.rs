@@ -61,6 +61,9 @@ pub struct ProbeState {
     /// How often it was told something that it keeps to itself.
     #[serde(default)]
     pub secrets: u32,
+    /// Whether it was told that nothing more is expected of it.
+    #[serde(default)]
+    pub retired: bool,
 }
 
 impl Stored for ProbeState {
@@ -94,6 +97,8 @@ pub enum Command {
     Confide {
         op: String,
     },
+    /// Nothing more is expected of it.
+    Retire,
     Look,
     Refuse,
     Panic,
@@ -219,6 +224,7 @@ pub enum Fact {
         how: String,
     },
     Noted,
+    Retired,
     /// Private.
     Confided,
     Bomb,
@@ -334,6 +340,7 @@ impl Entity for Probe {
             Command::Confide { op } => {
                 Decision::facts([Fact::Confided, Fact::Added { op, amount: 1 }, Fact::Confided])
             }
+            Command::Retire => Decision::facts([Fact::Retired]),
             Command::Look => Decision::nothing(),
             Command::Panic => panic!("told to panic"),
             Command::PanicInApply => Decision::facts([Fact::Bomb]),
@@ -380,6 +387,7 @@ impl Entity for Probe {
             }
             Fact::Pinged => state.received += 1,
             Fact::ReminderSet { .. } | Fact::Noted => {}
+            Fact::Retired => state.retired = true,
             Fact::Confided => state.secrets += 1,
             Fact::Fired { name } => *state.fired.entry(name.clone()).or_default() += 1,
             Fact::Progressed { id, how } | Fact::Ended { id, how } => {
@@ -436,6 +444,10 @@ impl Entity for Probe {
             Script::SayTrace => Ok(trace::current().unwrap_or_default()),
             Script::FailFirst(_) | Script::PanicFirst(_) | Script::HangFirst => Ok(format!("done at {done}")),
         }
+    }
+
+    fn is_over(&self, state: &ProbeState) -> bool {
+        state.retired
     }
 
     fn idle_max(&self) -> Duration {

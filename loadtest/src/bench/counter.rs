@@ -21,6 +21,8 @@ use serde::{Deserialize, Serialize};
 pub struct Counter {
     /// How long it stays in memory unused.
     pub idle_max: Duration,
+    /// Whether one command is all that is expected of it.
+    pub is_fleeting: bool,
 }
 
 /// The counter's state, with as much beside it as a small session would have.
@@ -78,6 +80,10 @@ impl Entity for Counter {
 
     fn event(&self, fact: &Bump, _: u64, _: &Moment<'_>) -> Option<NewEvent> {
         Some(NewEvent { terms: Vec::new(), body: fact.note.clone().into_bytes().into() })
+    }
+
+    fn is_over(&self, state: &Count) -> bool {
+        self.is_fleeting && state.count > 0
     }
 
     fn idle_max(&self) -> Duration {

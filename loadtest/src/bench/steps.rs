@@ -33,7 +33,8 @@ pub async fn run(bench: &mut Bench) -> anyhow::Result<()> {
             steps(bench, entities, keyed).await?;
         }
     }
-    activations(bench).await
+    activations(bench).await?;
+    short_lived(bench).await
 }
 
 async fn steps(bench: &mut Bench, entities: usize, keyed: bool) -> anyhow::Result<()> {
@@ -87,6 +88,49 @@ async fn activations(bench: &mut Bench) -> anyhow::Result<()> {
         Row::new("activations, each with a step", rate, "/s")
             .latency(&latencies)
             .note("entities that sleep in the store, 256 callers"),
+    );
+    Ok(())
+}
+
+/// Entities that live for one step each: those that leave memory at once against those that stay.
+async fn short_lived(bench: &mut Bench) -> anyhow::Result<()> {
+    const ENTITIES: usize = 100_000;
+    let mut rates = Vec::new();
+    for is_fleeting in [false, true] {
+        let path = bench.dir.path().join("steps");
+        let embedded = Embedded::open(EmbeddedConfig::new(&path))?;
+        let config = HostConfig { takeover: Takeover::AtOnce, ..HostConfig::new("bench", "node-0") };
+        let counter = Counter { idle_max: Duration::from_secs(600), is_fleeting };
+        let node = host(config, embedded.store(), counter).await?;
+        let (began, cpu_before) = (Instant::now(), cpu_time()?);
+        let client = node.client();
+        let waking = wake(&client, ENTITIES);
+        tokio::pin!(waking);
+        let mut live_max = 0;
+        let latencies = loop {
+            tokio::select! {
+                latencies = &mut waking => break latencies?,
+                () = tokio::time::sleep(Duration::from_millis(10)) => {
+                    let live = node.status().await.map_or(0, |status| status.entities_live);
+                    live_max = live_max.max(live);
+                }
+            }
+        };
+        let rate = ENTITIES as f64 / began.elapsed().as_secs_f64();
+        let cpu_us = (cpu_time()? - cpu_before).as_secs_f64() * 1e6 / ENTITIES as f64;
+        node.drain().await;
+        embedded.close().await;
+        std::fs::remove_dir_all(&path)?;
+        rates.push((rate, latencies, format!("at most {live_max} live, {cpu_us:.1} µs of CPU each")));
+    }
+    let [(staying, _, stayed), (rate, latencies, left)] = &rates[..] else {
+        unreachable!("two were measured")
+    };
+    bench.report.add(
+        Row::new("entities that live for one step", *rate, "/s")
+            .against("those that stay in memory", *staying)
+            .latency(latencies)
+            .note(format!("{left}; of those that stay: {stayed}")),
     );
     Ok(())
 }
@@ -192,7 +236,11 @@ async fn start_node(store: Store, idle_max: Duration) -> anyhow::Result<Node> {
 
 /// A node that hosts counters.
 pub async fn start_node_with(config: HostConfig, store: Store, idle_max: Duration) -> anyhow::Result<Node> {
-    let kinds = Kinds::new().with(Counter { idle_max });
+    host(config, store, Counter { idle_max, is_fleeting: false }).await
+}
+
+async fn host(config: HostConfig, store: Store, counter: Counter) -> anyhow::Result<Node> {
+    let kinds = Kinds::new().with(counter);
     let bus: Bus = Arc::new(LocalBus::new());
     Ok(Node::start(config, store, bus, Arc::new(SystemClock), kinds, 1).await?)
 }

@@ -30,7 +30,7 @@ impl Link {
         limit - HEADER_ROOM.min(limit / 2)
     }
 
-    /// Hands a message to the client. `Unavailable` says that it was not, or perhaps was.
+    /// Hands a message to the client. An error says that it was not handed over, and is not sent later either.
     pub(super) async fn send(
         &self,
         subject: &str,
@@ -51,6 +51,7 @@ impl Link {
         match timeout(HANDOVER_PATIENCE, self.0.publish_message(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(unavailable(error)),
+            // Given up while it waited for room in the client's queue, of which the message never became part.
             Err(_) => Err(unavailable("the connection takes no messages")),
         }
     }

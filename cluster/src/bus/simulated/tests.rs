@@ -149,7 +149,7 @@ async fn an_outage_fails_every_action_and_subscriptions_survive_it() {
     publish(&one, "a", "with a way back").await.unwrap();
     bus.set_outage(true);
     assert!(matches!(publish(&one, "a", "lost").await, Err(PublishError::Unavailable { .. })));
-    assert!(matches!(ask(&one, "a").await, Err(RequestError::Unavailable { .. })));
+    assert!(matches!(ask(&one, "a").await, Err(RequestError::NotSent { .. })));
     assert!(matches!(one.subscribe(&subject("a")).await, Err(SubscribeError::Unavailable { .. })));
     bus.set_outage(false);
     publish(&one, "a", "back").await.unwrap();

@@ -9,6 +9,7 @@ use std::{
 };
 
 use cadre_cluster::{
+    bus::nats::testing::NatsServer,
     host::{CallError, Client, EffectPolicy, Repeat, StartError},
     placement::{JoinError, Takeover},
 };
@@ -161,6 +162,35 @@ pub async fn without_any_node_a_caller_learns_that_nothing_was_done(world: World
     let client = world.client().await;
     let called = client.call::<Probe>(&probe("one"), &add("1", 1), None, Duration::from_millis(300)).await;
     assert!(matches!(called, Err(CallError::Unavailable { .. })), "{called:?}");
+}
+
+pub async fn when_nothing_can_be_sent_a_caller_learns_that_nothing_was_done(world: World) {
+    let node = world.node("a").await;
+    let client = world.client().await;
+    tell(&client, probe("one"), add("1", 1)).await;
+    if !world.nats(NatsServer::stop) {
+        return; // only a bus of its own can go away
+    }
+    // What is sent in the moment before the loss is noticed may have been done, and is called so.
+    let call = async |op: &str, key| {
+        client.call::<Probe>(&probe("one"), &add(op, 1), key, Duration::from_millis(300)).await
+    };
+    eventually("the loss is noticed", async || match call("2", Some("k")).await {
+        Err(CallError::Unavailable { .. }) => true,
+        Err(CallError::OutcomeUnknown) => false,
+        other => panic!("there is no bus: {other:?}"),
+    })
+    .await;
+    let keyless = call("3", None).await;
+    assert!(matches!(keyless, Err(CallError::Unavailable { .. })), "{keyless:?}");
+    // Without a key it is sent once the bus is back, for nothing of it was sent before.
+    let patient = client.clone();
+    let sent = tokio::spawn(async move { tell(&patient, probe("one"), add("4", 10)).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    world.nats(NatsServer::restart);
+    sent.await.unwrap();
+    let total = look(&node.client(), probe("one")).await.total;
+    assert!(total == 11 || total == 12, "{total}: only what was of unknown outcome may have been done");
 }
 
 pub async fn p7_a_planned_handover_loses_no_effect(world: World) {
