@@ -1,4 +1,10 @@
 //! The agent runtime: facts and read models, the control plane, and the entities that keep their promises.
 
+pub mod blob;
 pub mod control;
+pub mod entity;
+pub mod exec;
 pub mod fact;
+pub mod runtime;
+pub mod scripted;
+pub mod view;

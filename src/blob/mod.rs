@@ -1,0 +1,247 @@
+//! Large things, kept apart in pieces: outputs of tools, inputs, exports.
+//!
+//! A blob is written before anything refers to it and never changed. It expires; what nobody refers to (a writer that
+//! died in between) goes the same way.
+
+use bytes::{Bytes, BytesMut};
+use cadre_cluster::{
+    clock::{Clock, Timestamp},
+    codec::{self, DecodeError},
+    keys,
+    store::{Attempt, CommitError, KeyRange, RangeRead, ReadError, Store},
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use crate::{
+    entity::records,
+    fact::id::{BlobRef, SessionId},
+};
+
+/// Where blobs are kept.
+#[derive(Clone)]
+pub struct Blobs {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    ttl: Duration,
+}
+
+/// A blob to be written.
+#[derive(Debug, Clone)]
+pub struct NewBlob {
+    /// Its name, new.
+    pub blob: BlobRef,
+    /// What it is.
+    pub media_type: String,
+    /// The session it belongs to.
+    pub session: Option<SessionId>,
+    /// The whole of it.
+    pub content: Bytes,
+}
+
+/// What is known of a blob without reading it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobMeta {
+    /// What it is.
+    pub media_type: String,
+    /// How much.
+    pub size_bytes: u64,
+    /// SHA-256, in hex.
+    pub hash: String,
+    /// When it was written.
+    pub created: Timestamp,
+    /// When it may be gone.
+    pub expires: Timestamp,
+    /// The session it belongs to.
+    pub session: Option<SessionId>,
+}
+
+cadre_cluster::stored! { BlobMeta: "blob" }
+
+/// Why a blob could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum BlobError {
+    /// There is none of that name, or no more.
+    #[error("there is no blob {blob}")]
+    NotFound {
+        /// Its name.
+        blob: BlobRef,
+    },
+    /// Correct the request.
+    #[error("a blob of {actual} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// The bound.
+        limit: usize,
+        /// What was asked for.
+        actual: usize,
+    },
+    /// Try again.
+    #[error("cannot read the blob")]
+    Read(#[from] ReadError),
+    /// Try again.
+    #[error("cannot write the blob")]
+    Write(#[from] CommitError),
+    /// Report.
+    #[error("the blob is damaged")]
+    Decode(#[from] DecodeError),
+}
+
+/// The records of a blob that an entity writes in its own step.
+pub fn pieces_of(
+    name: &BlobRef,
+    media_type: &str,
+    session: Option<&SessionId>,
+    content: impl Into<Bytes>,
+    now: Timestamp,
+) -> Vec<(Vec<u8>, Bytes)> {
+    let content: Bytes = content.into();
+    let expires = now.after(TTL_DEFAULT);
+    let meta = BlobMeta {
+        media_type: media_type.to_owned(),
+        size_bytes: content.len() as u64,
+        hash: hex(&Sha256::digest(&content)),
+        created: now,
+        expires,
+        session: session.cloned(),
+    };
+    let pieces = (0..content.len()).step_by(Blobs::PIECE_BYTES).enumerate().map(|(number, at)| {
+        let piece = content.slice(at..content.len().min(at + Blobs::PIECE_BYTES));
+        (records::blob_piece(name, number as u64), piece)
+    });
+    let about =
+        [(records::blob(name), codec::encode(&meta)), (records::blob_expiry(expires, name), Bytes::new())];
+    pieces.chain(about).collect()
+}
+
+/// How long blobs are kept unless somebody says otherwise.
+pub const TTL_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+impl Blobs {
+    /// Well below the largest value of any store.
+    const PIECE_BYTES: usize = 64 * 1024;
+    /// Well below the largest transaction of any store.
+    const PIECES_PER_COMMIT: usize = 32;
+    /// The largest blob.
+    pub const BYTES_MAX: usize = 128 * 1024 * 1024;
+
+    /// Blobs in a store; each is kept for `ttl`.
+    pub fn new(store: Store, clock: Arc<dyn Clock>, ttl: Duration) -> Self {
+        Self { store, clock, ttl }
+    }
+
+    /// Writes a blob. Writing the same one again changes nothing.
+    pub async fn write(&self, tenant: &str, new: NewBlob) -> Result<BlobMeta, BlobError> {
+        if new.content.len() > Self::BYTES_MAX {
+            return Err(BlobError::TooLarge { limit: Self::BYTES_MAX, actual: new.content.len() });
+        }
+        let created = self.clock.now();
+        let meta = BlobMeta {
+            media_type: new.media_type,
+            size_bytes: new.content.len() as u64,
+            hash: hex(&Sha256::digest(&new.content)),
+            created,
+            expires: created.after(self.ttl),
+            session: new.session,
+        };
+        let pieces: Vec<Bytes> = (0..new.content.len())
+            .step_by(Self::PIECE_BYTES)
+            .map(|at| new.content.slice(at..new.content.len().min(at + Self::PIECE_BYTES)))
+            .collect();
+        for (batch, some) in pieces.chunks(Self::PIECES_PER_COMMIT).enumerate() {
+            self.commit(|tx| {
+                for (index, piece) in some.iter().enumerate() {
+                    let number = (batch * Self::PIECES_PER_COMMIT + index) as u64;
+                    tx.set(keys::data(tenant, &records::blob_piece(&new.blob, number)), piece.clone());
+                }
+            })
+            .await?;
+        }
+        self.commit(|tx| {
+            tx.set(keys::data(tenant, &records::blob(&new.blob)), codec::encode(&meta));
+            tx.set(keys::data(tenant, &records::blob_expiry(meta.expires, &new.blob)), Bytes::new());
+        })
+        .await?;
+        metrics::counter!("cadre_blobs_written_bytes_total").increment(meta.size_bytes);
+        Ok(meta)
+    }
+
+    /// What is known of a blob.
+    pub async fn meta(&self, tenant: &str, blob: &BlobRef) -> Result<BlobMeta, BlobError> {
+        let value = self.store.begin().snapshot_get(&keys::data(tenant, &records::blob(blob))).await?;
+        let meta: BlobMeta = match value {
+            Some(value) => codec::decode(&value)?,
+            None => return Err(BlobError::NotFound { blob: blob.clone() }),
+        };
+        if meta.expires <= self.clock.now() {
+            return Err(BlobError::NotFound { blob: blob.clone() });
+        }
+        Ok(meta)
+    }
+
+    /// Part of a blob, as far as it goes.
+    pub async fn read(&self, tenant: &str, blob: &BlobRef, range: Range<u64>) -> Result<Bytes, BlobError> {
+        let meta = self.meta(tenant, blob).await?;
+        let (start, end) = (range.start.min(meta.size_bytes), range.end.min(meta.size_bytes));
+        if start >= end {
+            return Ok(Bytes::new());
+        }
+        let piece = Self::PIECE_BYTES as u64;
+        let mut content = BytesMut::with_capacity((end - start) as usize);
+        let (first, last) = (start / piece, (end - 1) / piece);
+        for number in first..=last {
+            let key = keys::data(tenant, &records::blob_piece(blob, number));
+            let value = self.store.begin().snapshot_get(&key).await?;
+            let value = value.ok_or_else(|| BlobError::NotFound { blob: blob.clone() })?;
+            let at = number * piece;
+            let from = start.saturating_sub(at) as usize;
+            let to = ((end - at) as usize).min(value.len());
+            content.extend_from_slice(&value[from..to]);
+        }
+        Ok(content.freeze())
+    }
+
+    /// All of a blob.
+    pub async fn read_all(&self, tenant: &str, blob: &BlobRef) -> Result<(Bytes, BlobMeta), BlobError> {
+        let meta = self.meta(tenant, blob).await?;
+        Ok((self.read(tenant, blob, 0..meta.size_bytes).await?, meta))
+    }
+
+    /// Removes what has expired, at most so many at a time. Says which.
+    pub async fn expire(&self, tenant: &str, at_most: usize) -> Result<Vec<BlobRef>, BlobError> {
+        let due = records::blobs_expired(self.clock.now());
+        let range = KeyRange::new(keys::data(tenant, &due.0), keys::data(tenant, &due.1));
+        let page = self.store.begin().snapshot_range(&RangeRead::new(range).limit(at_most)).await?;
+        let mut gone = Vec::new();
+        for pair in page.pairs {
+            let start = keys::data(tenant, &[]).len();
+            let Some(blob) = records::expired_blob(&pair.key[start..]) else { continue };
+            self.commit(|tx| {
+                tx.clear(pair.key.clone());
+                tx.clear_range(KeyRange::prefix(keys::data(tenant, &records::blob(&blob)).to_vec()));
+            })
+            .await?;
+            gone.push(blob);
+        }
+        Ok(gone)
+    }
+
+    async fn commit(
+        &self,
+        write: impl Fn(&mut cadre_cluster::store::Transaction),
+    ) -> Result<(), CommitError> {
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            write(&mut tx);
+            match tx.commit().await {
+                Ok(_) => return Ok(()),
+                Err(error) => attempt.again(error).await?,
+            }
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

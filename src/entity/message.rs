@@ -1,0 +1,187 @@
+//! What entities tell each other.
+
+use cadre_cluster::address::Address;
+use serde::{Deserialize, Serialize};
+
+use super::Named;
+use crate::{
+    control::args::CreateTask,
+    exec::Source,
+    fact::{
+        Failure,
+        id::{ItemId, JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
+        status::{SubagentStatus, TaskStatus},
+    },
+};
+
+/// A message between entities of the runtime. Every kind takes the same type, so that a parent need not know what
+/// its children are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// To itself: there is more to do than one step should.
+    GoOn {
+        /// For which turn; `None` for what belongs to none.
+        turn: Option<TurnId>,
+    },
+    /// From a parent: begin.
+    Start(Box<Start>),
+    /// From a parent: end, with everything below.
+    Close(Close),
+    /// From a child: it has ended.
+    ChildEnded {
+        /// Whose child it is.
+        parent: Slot,
+        /// Which child.
+        id: String,
+        /// How.
+        status: SubagentStatus,
+        /// Whether children of its own go on.
+        live: bool,
+        /// Whether it had ended before, and was resumed.
+        again: bool,
+        /// What went wrong, where a parent cares.
+        error: Option<Failure>,
+    },
+    /// From a child that had ended: now its tree is closed, too.
+    ChildClosed {
+        /// Whose child it is.
+        parent: Slot,
+    },
+    /// From a child that had ended: it was resumed.
+    ChildReopened {
+        /// Whose child it is.
+        parent: Slot,
+        /// Which child.
+        id: String,
+    },
+    /// From a task: tell me when you end.
+    Watch {
+        /// Who waits.
+        task: TaskId,
+    },
+    /// From a task: I do not wait for you any more.
+    Unwatch {
+        /// Who waited.
+        task: TaskId,
+    },
+    /// From a task that somebody waits for.
+    DependencyEnded {
+        /// Which task.
+        task: TaskId,
+        /// How.
+        status: TaskStatus,
+    },
+}
+
+/// Which group of which turn of a parent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// The turn, if the group belongs to one.
+    pub turn: Option<TurnId>,
+    /// The group.
+    pub group: u32,
+}
+
+/// Who started an entity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Where it is.
+    pub address: Address,
+    /// What it is to it.
+    pub slot: Slot,
+}
+
+/// What an entity is started with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// Who starts it.
+    pub parent: Option<Parent>,
+    /// The parent's ids, for facts.
+    pub lineage: Lineage,
+    /// Which agent it runs.
+    pub agent: String,
+    /// What it is given.
+    pub input: Source,
+    /// How far it is from a session's own turn.
+    pub depth: u32,
+    /// What it shall be.
+    pub what: Child,
+}
+
+impl Start {
+    /// About how much it takes as a message.
+    pub fn size(&self) -> usize {
+        400 + self.input.size()
+    }
+}
+
+/// Where an entity comes from, as its facts say it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage {
+    /// The thread that started it.
+    pub thread: Option<ThreadId>,
+    /// The turn that started it.
+    pub turn: Option<TurnId>,
+    /// The task that it works for.
+    pub task: Option<TaskId>,
+    /// The subagent that started it.
+    pub subagent: Option<SubagentId>,
+}
+
+/// What a child shall be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Child {
+    /// A subagent.
+    Subagent(SubagentSpec),
+    /// A task.
+    Task(Named<Box<CreateTask>>),
+    /// An item of a job.
+    Item(ItemSpec),
+}
+
+/// What a subagent is asked to be.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SubagentSpec {
+    /// What it is for.
+    pub role: Option<String>,
+    /// What people call it.
+    pub nickname: Option<String>,
+    /// How it is kept apart.
+    pub isolation: Option<String>,
+    /// How its model is chosen, as JSON text.
+    pub model_policy: Option<String>,
+    /// How long it may take.
+    pub deadline_ms: Option<u64>,
+    /// Its thread, when that does not follow from its id.
+    pub thread: Option<ThreadId>,
+    /// Its first turn, when that does not follow from its id.
+    pub turn: Option<TurnId>,
+}
+
+/// What an item of a job is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ItemSpec {
+    /// Which job.
+    pub job: JobId,
+    /// Which item.
+    pub item: ItemId,
+    /// Which run of it.
+    pub run: RunId,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// How long it may take.
+    pub deadline_ms: Option<u64>,
+}
+
+/// An order to end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Close {
+    /// Why.
+    pub reason: Option<String>,
+    /// Who wants it.
+    pub by: String,
+}
+
+cadre_cluster::stored! { Message: "runtime message" }

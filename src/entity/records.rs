@@ -1,0 +1,204 @@
+//! The runtime's own records, one function per family: paths below a tenant's data.
+//!
+//! | path | value | written by |
+//! |---|---|---|
+//! | `(SESSION, created, id)` | nothing: sessions in the order of their creation | the session |
+//! | `(TASK, session, id)` | nothing | the task |
+//! | `(TASK_ALL, id)` | nothing | the task |
+//! | `(TASK_CHILD, parent, id)` | nothing | the task |
+//! | `(SUBAGENT, session, parent, id)` | nothing | the subagent |
+//! | `(JOB, session, id)` | nothing | the job |
+//! | `(JOB_ALL, id)` | nothing | the job |
+//! | `(ITEM, job, index)` | what the item is, [`crate::entity::job::ItemRecord`] | the job |
+//! | `(TURN, session, thread, number)` | a turn that is over, [`crate::view::TurnView`] | the session |
+//! | `(ACTION, id)` | who asks, [`Owner`] | the asking entity |
+//! | `(COUNT, session, what, status)` | how many (added to) | every entity of the session |
+//! | `(BLOB, ref)`, `(BLOB, ref, n)` | what it is; a piece of it | whoever spills |
+//! | `(BLOB_EXPIRY, at, ref)` | nothing | with the blob |
+//! | `(EDGE, from, to)` | nothing: a task that blocks another | the control plane |
+
+use cadre_cluster::{clock::Timestamp, codec};
+use foundationdb_tuple::{pack, unpack};
+use serde::{Deserialize, Serialize};
+
+use crate::fact::id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId};
+
+const SESSION: i64 = 1;
+const TASK: i64 = 2;
+const TASK_ALL: i64 = 3;
+const TASK_CHILD: i64 = 4;
+const SUBAGENT: i64 = 5;
+const JOB: i64 = 6;
+const JOB_ALL: i64 = 7;
+const ITEM: i64 = 8;
+const TURN: i64 = 9;
+const ACTION: i64 = 10;
+const COUNT: i64 = 11;
+const BLOB: i64 = 12;
+const BLOB_EXPIRY: i64 = 13;
+const EDGE: i64 = 14;
+
+/// Which entity asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: String,
+    /// Its id.
+    pub id: String,
+}
+
+impl Owner {
+    /// As it is stored.
+    pub fn encode(&self) -> bytes::Bytes {
+        codec::encode(self)
+    }
+}
+
+cadre_cluster::stored! { Owner: "owner" }
+
+/// A session in the list of all.
+pub fn session(created: Timestamp, id: &SessionId) -> Vec<u8> {
+    pack(&(SESSION, created.0, id.as_str()))
+}
+
+/// All sessions.
+pub fn sessions() -> Vec<u8> {
+    pack(&(SESSION,))
+}
+
+/// A task of a session.
+pub fn task(session: &SessionId, id: &TaskId) -> Vec<u8> {
+    pack(&(TASK, session.as_str(), id.as_str()))
+}
+
+/// All tasks of a session.
+pub fn tasks(session: &SessionId) -> Vec<u8> {
+    pack(&(TASK, session.as_str()))
+}
+
+/// A task in the list of all.
+pub fn any_task(id: &TaskId) -> Vec<u8> {
+    pack(&(TASK_ALL, id.as_str()))
+}
+
+/// All tasks.
+pub fn all_tasks() -> Vec<u8> {
+    pack(&(TASK_ALL,))
+}
+
+/// A child of a task.
+pub fn task_child(parent: &TaskId, id: &TaskId) -> Vec<u8> {
+    pack(&(TASK_CHILD, parent.as_str(), id.as_str()))
+}
+
+/// All children of a task.
+pub fn task_children(parent: &TaskId) -> Vec<u8> {
+    pack(&(TASK_CHILD, parent.as_str()))
+}
+
+/// A subagent below its parent: a subagent, a task, or the session itself.
+pub fn subagent(session: &SessionId, parent: &str, id: &str) -> Vec<u8> {
+    pack(&(SUBAGENT, session.as_str(), parent, id))
+}
+
+/// All subagents below a parent.
+pub fn subagents(session: &SessionId, parent: &str) -> Vec<u8> {
+    pack(&(SUBAGENT, session.as_str(), parent))
+}
+
+/// A job of a session.
+pub fn job(session: &SessionId, id: &JobId) -> Vec<u8> {
+    pack(&(JOB, session.as_str(), id.as_str()))
+}
+
+/// All jobs of a session.
+pub fn jobs(session: &SessionId) -> Vec<u8> {
+    pack(&(JOB, session.as_str()))
+}
+
+/// A job in the list of all.
+pub fn any_job(id: &JobId) -> Vec<u8> {
+    pack(&(JOB_ALL, id.as_str()))
+}
+
+/// All jobs.
+pub fn all_jobs() -> Vec<u8> {
+    pack(&(JOB_ALL,))
+}
+
+/// An item of a job.
+pub fn item(job: &JobId, index: u32) -> Vec<u8> {
+    pack(&(ITEM, job.as_str(), i64::from(index)))
+}
+
+/// All items of a job.
+pub fn items(job: &JobId) -> Vec<u8> {
+    pack(&(ITEM, job.as_str()))
+}
+
+/// A turn that is over.
+pub fn turn(session: &SessionId, thread: &ThreadId, number: u64) -> Vec<u8> {
+    pack(&(TURN, session.as_str(), thread.as_str(), number))
+}
+
+/// All turns of a thread that are over.
+pub fn turns(session: &SessionId, thread: &ThreadId) -> Vec<u8> {
+    pack(&(TURN, session.as_str(), thread.as_str()))
+}
+
+/// Who asks.
+pub fn action(id: &ActionId) -> Vec<u8> {
+    pack(&(ACTION, id.as_str()))
+}
+
+/// How many of `what` have this status.
+pub fn count(session: &SessionId, what: &str, status: &str) -> Vec<u8> {
+    pack(&(COUNT, session.as_str(), what, status))
+}
+
+/// All counts of one kind.
+pub fn counts(session: &SessionId, what: &str) -> Vec<u8> {
+    pack(&(COUNT, session.as_str(), what))
+}
+
+/// What a blob is. Also the start of the keys of its pieces.
+pub fn blob(id: &BlobRef) -> Vec<u8> {
+    pack(&(BLOB, id.as_str()))
+}
+
+/// A piece of a blob.
+pub fn blob_piece(id: &BlobRef, number: u64) -> Vec<u8> {
+    pack(&(BLOB, id.as_str(), number))
+}
+
+/// When a blob expires.
+pub fn blob_expiry(at: Timestamp, id: &BlobRef) -> Vec<u8> {
+    pack(&(BLOB_EXPIRY, at.0, id.as_str()))
+}
+
+/// What has expired by `now`: from here, to here.
+pub fn blobs_expired(now: Timestamp) -> (Vec<u8>, Vec<u8>) {
+    (pack(&(BLOB_EXPIRY,)), pack(&(BLOB_EXPIRY, now.0.saturating_add(1))))
+}
+
+/// Which blob an entry of [`blobs_expired`] is about.
+pub fn expired_blob(path: &[u8]) -> Option<BlobRef> {
+    let (_, _, id): (i64, u64, String) = unpack(path).ok()?;
+    BlobRef::parse(&id).ok()
+}
+
+/// A task that blocks another.
+pub fn edge(from: &TaskId, to: &TaskId) -> Vec<u8> {
+    pack(&(EDGE, from.as_str(), to.as_str()))
+}
+
+/// All tasks that a task blocks.
+pub fn edges(from: &TaskId) -> Vec<u8> {
+    pack(&(EDGE, from.as_str()))
+}
+
+/// The last part of a path: the id that a list entry is about.
+pub fn last_id(path: &[u8]) -> Option<String> {
+    let elements: Vec<foundationdb_tuple::Element<'_>> = unpack(path).ok()?;
+    elements.last()?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,256 @@
+//! A session: a durable container of threads, each with one running turn and a queue behind it.
+
+mod decide;
+mod interrupt;
+mod submit;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cadre_cluster::{
+    address::Address,
+    clock::Timestamp,
+    feed::NewEvent,
+    host::{Decision, EffectContext, EffectError, Entity, Input, Moment},
+};
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::decide::fingerprint;
+use super::{Host, Message, Named, kind};
+use crate::{
+    control::{
+        Error,
+        args::{CreateSession, InterruptTurn, SpawnSubagent, SubmitTurn, UpdateSession},
+    },
+    exec::{Change, Children, Effect, Outcome, Response, Run, Source},
+    fact::id::{SessionId, SubagentId, ThreadId, TurnId},
+    view::SessionView,
+};
+
+/// The kind.
+pub struct Session(pub Host);
+
+/// A session as it is stored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// What is served.
+    pub view: Named<SessionView>,
+    /// What it needs to go on; `None` before it is created.
+    pub work: Option<Work>,
+}
+
+/// What a session has to remember.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// Its id.
+    pub id: SessionId,
+    /// A hash of what it was created with, to recognise the same request.
+    pub fingerprint: u128,
+    /// Whether it takes no new work.
+    pub archived: bool,
+    /// The agent of turns that name none.
+    pub agent: Option<String>,
+    /// Its threads, in the order of their creation.
+    pub threads: Vec<Thread>,
+    /// Children that belong to no turn.
+    pub loose: Children,
+    /// Turns that callers have named lately, to recognise the same request.
+    pub named: VecDeque<(TurnId, ThreadId, u128)>,
+}
+
+/// A thread of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its id.
+    pub id: ThreadId,
+    /// The turn that runs.
+    pub run: Option<Run>,
+    /// The turns that wait, the next one first.
+    pub queue: VecDeque<Queued>,
+    /// Turns that are over while children of theirs live on.
+    pub lingering: Vec<Run>,
+    /// What the last turn was given, if it did not complete: what a resume would try again.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// A turn that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Queued {
+    /// Its id.
+    pub turn: TurnId,
+    /// Which agent.
+    pub agent: String,
+    /// Which model of it.
+    pub model: Option<String>,
+    /// What it is given.
+    pub source: Source,
+    /// How urgent: smaller comes first.
+    pub rank: u8,
+    /// Until when it has time.
+    pub deadline: Option<Timestamp>,
+    /// Which attempt at the same input.
+    pub attempt: u32,
+}
+
+/// Input whose turn did not complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// Which agent.
+    pub agent: String,
+    /// What it was given.
+    pub source: Source,
+    /// Which attempt it was.
+    pub attempt: u32,
+}
+
+/// What a caller asks of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Be.
+    Create(Named<Box<CreateSession>>),
+    /// Be otherwise.
+    Update(Named<Box<UpdateSession>>),
+    /// Take no new work.
+    Archive,
+    /// Do this.
+    Submit {
+        /// What; its input is in `source`.
+        args: Named<Box<SubmitTurn>>,
+        /// What it is given.
+        source: Source,
+        /// From where.
+        from: String,
+    },
+    /// Stop.
+    Interrupt {
+        /// What.
+        args: Named<Box<InterruptTurn>>,
+        /// Who wants it.
+        by: String,
+    },
+    /// Go on with a thread.
+    Resume {
+        /// Which.
+        thread: ThreadId,
+        /// Who wants it.
+        by: String,
+    },
+    /// Forget a turn that waits.
+    RemoveQueued {
+        /// Of which thread.
+        thread: ThreadId,
+        /// Which.
+        turn: TurnId,
+        /// Who wants it.
+        by: String,
+    },
+    /// Put a turn that waits to the front.
+    PromoteQueued {
+        /// Of which thread.
+        thread: ThreadId,
+        /// Which.
+        turn: TurnId,
+        /// Who wants it.
+        by: String,
+    },
+    /// Somebody has decided.
+    Respond(Response),
+    /// Start a child.
+    Spawn {
+        /// Which.
+        args: Named<Box<SpawnSubagent>>,
+        /// What it is given.
+        source: Source,
+    },
+    /// Keep facts that others have found about the session, as stored events: exports, benchmarks.
+    Record(Vec<Bytes>),
+}
+
+/// What a caller is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// A turn was taken.
+    Submitted {
+        /// In which thread.
+        thread: ThreadId,
+        /// Which turn.
+        turn: TurnId,
+        /// Where it waits, from 1; `None` when it does not.
+        position: Option<u32>,
+    },
+    /// A turn is being stopped, or there was nothing to stop.
+    Interrupted {
+        /// In which thread.
+        thread: Option<ThreadId>,
+        /// Which turn.
+        turn: Option<TurnId>,
+    },
+    /// A thread goes on, or there was nothing to go on with.
+    Resumed {
+        /// With which turn.
+        turn: Option<TurnId>,
+        /// Whether something was started.
+        started: bool,
+    },
+    /// A child was started.
+    Spawned {
+        /// Which.
+        subagent: SubagentId,
+        /// Its thread.
+        thread: ThreadId,
+        /// Its turn.
+        turn: TurnId,
+    },
+}
+
+cadre_cluster::stored! { State: "session", Command: "session command", Reply: "session reply" }
+
+#[async_trait]
+impl Entity for Session {
+    const KIND: &'static str = kind::SESSION;
+    type State = State;
+    type Command = Command;
+    type Reply = Reply;
+    type Refusal = Error;
+    type Message = Message;
+    type Fact = Change<Work>;
+    type Effect = Effect;
+    type Outcome = Outcome;
+
+    fn decide(
+        &self,
+        state: &State,
+        input: Input<Self>,
+        moment: &Moment<'_>,
+    ) -> Result<Decision<Self>, Error> {
+        decide::decide(&self.0, state, input, moment)
+    }
+
+    fn apply(state: &mut State, change: &Change<Work>) {
+        match change {
+            // A turn that is over was written as a record of its own when that was decided.
+            Change::Told(fact) => drop(state.view.apply(fact)),
+            Change::Kept(work) => state.work = Some((**work).clone()),
+        }
+    }
+
+    fn feed(&self, _: &State, address: &Address) -> Option<String> {
+        Some(address.id().to_owned())
+    }
+
+    fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
+        match change {
+            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Kept(_) => None,
+        }
+    }
+
+    async fn perform(&self, effect: Effect, context: EffectContext) -> Result<Outcome, EffectError> {
+        self.0.engine.perform::<Self>(effect, context).await
+    }
+}

@@ -1,0 +1,372 @@
+//! Turns: submitted, queued, started.
+
+use super::{Queued, Reply, Unfinished, decide::Step};
+use crate::{
+    blob,
+    control::{Error, args::SubmitTurn},
+    exec::{Budget, NewRun, Run, STEP_RETRIES_MAX, Source},
+    fact::{
+        Failure, Ids, Part,
+        id::{ThreadId, TurnId},
+        payload::{QueueChange, QueueChanged, TurnFailed, TurnSubmitted, WhenBusy},
+        scope::{ThreadScope, TurnScope},
+        status::TurnStatus,
+    },
+};
+
+/// What a session carries about of all its inputs; the rest is fetched when it is needed.
+const INLINE_BYTES_MAX: usize = 24 * 1024;
+/// How many turns of one session run at once, in as many threads.
+const RUNS_MAX: usize = 12;
+/// How many turns that callers have named are remembered.
+const NAMED_MAX: usize = 64;
+/// How much of its input a turn's first fact shows.
+const SHOWN_BYTES_MAX: usize = 4 * 1024;
+
+impl Step<'_> {
+    pub(super) fn submit(&mut self, args: SubmitTurn, source: Source, from: &str) -> Result<Reply, Error> {
+        self.require_open()?;
+        let fingerprint = super::decide::fingerprint(&(&args, &source));
+        if let Some(turn) = &args.turn_id
+            && let Some(reply) = self.submitted_before(turn, fingerprint)?
+        {
+            return Ok(reply);
+        }
+        let index = match &args.thread_id {
+            Some(id) => match self.thread(id) {
+                Ok(index) => index,
+                Err(_) => self.start_thread(Some(id.clone()))?,
+            },
+            None if self.work.threads.is_empty() => self.start_thread(None)?,
+            None => 0,
+        };
+        let options = args.options.clone();
+        let when_busy = options.when_busy;
+        let is_busy = self.work.threads[index].run.is_some();
+        if is_busy {
+            match when_busy {
+                WhenBusy::Reject => {
+                    let message = format!("the thread {} is busy", self.work.threads[index].id);
+                    return Err(Error::conflict("running", message));
+                }
+                WhenBusy::Steer => return self.steer(index, source),
+                WhenBusy::Queue | WhenBusy::Interrupt => {}
+            }
+        }
+        let limit = self.draft.engine.limits.queued_turns;
+        let waiting: usize = self.work.threads.iter().map(|thread| thread.queue.len()).sum();
+        if waiting >= limit {
+            return Err(Error::rate_limited(1_000, format!("{limit} turns wait already")));
+        }
+        let turn = args.turn_id.clone().unwrap_or_else(|| self.draft.ids.next());
+        if args.turn_id.is_some() {
+            let thread = self.work.threads[index].id.clone();
+            self.work.named.push_back((turn.clone(), thread, fingerprint));
+            if self.work.named.len() > NAMED_MAX {
+                self.work.named.pop_front();
+            }
+        }
+        let agent = args.agent.clone().or_else(|| self.work.agent.clone());
+        let agent = agent.unwrap_or_else(|| crate::scripted::AGENT.into());
+        let (shown, source) = self.keep_input(source);
+        let queued = Queued {
+            turn: turn.clone(),
+            agent: agent.clone(),
+            model: options.model.clone(),
+            source,
+            rank: rank(options.priority.as_deref()),
+            deadline: options.deadline_ms.map(|ms| self.draft.now.in_ms(ms)),
+            attempt: 1,
+        };
+        let submitted = TurnSubmitted {
+            source: from.to_owned(),
+            input_ref: match &queued.source {
+                Source::Stored(blob) => Some(blob.clone().into()),
+                Source::Inline(_) => None,
+            },
+            input: shown,
+            agent: Some(agent),
+            model: options.model,
+            when_busy: Some(options.when_busy),
+            deadline_ms: options.deadline_ms,
+            priority: options.priority,
+            metadata: args.metadata,
+            ..Default::default()
+        };
+        let first = when_busy == WhenBusy::Interrupt;
+        let position = self.take_turn(index, queued, submitted, first);
+        let thread = self.work.threads[index].id.clone();
+        Ok(Reply::Submitted { thread, turn, position })
+    }
+
+    /// A turn starts at once when it can, and waits otherwise. Where it waits, from 1.
+    fn take_turn(
+        &mut self,
+        index: usize,
+        queued: Queued,
+        submitted: TurnSubmitted,
+        first: bool,
+    ) -> Option<u32> {
+        let (turn, thread) = (queued.turn.clone(), self.work.threads[index].id.clone());
+        let scope = TurnScope { thread: thread.clone(), turn: turn.clone() };
+        let is_free = self.work.threads[index].run.is_none()
+            && self.work.threads[index].queue.is_empty()
+            && self.running() < RUNS_MAX;
+        if is_free {
+            self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
+            self.begin(index, queued);
+            return None;
+        }
+        let queue = &mut self.work.threads[index].queue;
+        let at = if first {
+            0
+        } else {
+            queue.iter().position(|other| other.rank > queued.rank).unwrap_or(queue.len())
+        };
+        if let Some(deadline) = queued.deadline {
+            self.draft.set_timer(format!("{turn}/deadline"), deadline);
+        }
+        queue.insert(at, queued);
+        let position = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        let queue_position = Some(position);
+        self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Queued, queue_position, ..submitted });
+        self.tell_queue(index, QueueChange::Added, Some(turn.clone()), None);
+        if first {
+            self.interrupt_running(index, "a newer turn takes its place", "submit");
+        }
+        let waits = self.work.threads[index].queue.iter().position(|queued| queued.turn == turn);
+        waits.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX))
+    }
+
+    fn submitted_before(&self, turn: &TurnId, fingerprint: u128) -> Result<Option<Reply>, Error> {
+        let known = self.work.named.iter().find(|(named, _, _)| named == turn);
+        let Some((_, thread, known)) = known else {
+            let taken = self.active(turn.as_str()).is_some();
+            return if taken { Err(exists(turn)) } else { Ok(None) };
+        };
+        if *known != fingerprint {
+            return Err(exists(turn));
+        }
+        let waits = |thread: &super::Thread| thread.queue.iter().position(|queued| queued.turn == *turn);
+        let position = self.work.threads.iter().find_map(waits);
+        let position = position.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX));
+        Ok(Some(Reply::Submitted { thread: thread.clone(), turn: turn.clone(), position }))
+    }
+
+    /// The input reaches the running turn at its next step.
+    fn steer(&mut self, index: usize, source: Source) -> Result<Reply, Error> {
+        let Source::Inline(input) = source else {
+            return Err(Error::too_large(Source::INLINE_BYTES_MAX as u64, source.size() as u64));
+        };
+        let thread = &mut self.work.threads[index];
+        let id = thread.id.clone();
+        let Some(run) = thread.run.as_mut().filter(|run| !run.is_closing()) else {
+            return Err(Error::conflict("cancelling", "the running turn is being cancelled"));
+        };
+        let turn = run.turn.clone();
+        run.steer(input.clone());
+        self.tell_queue(index, QueueChange::Steered, Some(turn.clone()), Some(input));
+        Ok(Reply::Submitted { thread: id, turn, position: None })
+    }
+
+    /// Keeps an input in the state or apart from it. What of it a fact shows comes first.
+    fn keep_input(&mut self, source: Source) -> (Vec<Part>, Source) {
+        let Source::Inline(parts) = source else { return (Vec::new(), source) };
+        let size = Source::Inline(parts.clone()).size();
+        let shown = if size <= SHOWN_BYTES_MAX { parts.clone() } else { Vec::new() };
+        let threads = self.work.threads.iter();
+        let carried: usize = threads
+            .map(|thread| {
+                let queued: usize = thread.queue.iter().map(|queued| queued.source.size()).sum();
+                queued
+                    + thread.run.as_ref().map_or(0, |run| run.source().size())
+                    + thread.unfinished.as_ref().map_or(0, |unfinished| unfinished.source.size())
+            })
+            .sum();
+        if size <= Source::INLINE_BYTES_MAX && carried + size <= INLINE_BYTES_MAX {
+            return (shown, Source::Inline(parts));
+        }
+        let content = serde_json::to_vec(&parts).expect("parts serialize into memory without fail");
+        let name = self.draft.ids.next();
+        for (path, value) in
+            blob::pieces_of(&name, "application/json", Some(&self.work.id), content, self.draft.now)
+        {
+            self.draft.set_record(path, value);
+        }
+        (shown, Source::Stored(name))
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.work.threads.iter().filter(|thread| thread.run.is_some()).count()
+    }
+
+    /// Starts waiting turns, as many as may run.
+    pub(super) fn start_next(&mut self) {
+        while self.running() < RUNS_MAX {
+            let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
+            let Some(index) = self.work.threads.iter().position(waits) else { return };
+            let Some(queued) = self.work.threads[index].queue.pop_front() else { return };
+            self.tell_queue(index, QueueChange::Started, Some(queued.turn.clone()), None);
+            self.begin(index, queued);
+        }
+    }
+
+    fn begin(&mut self, index: usize, queued: Queued) {
+        self.work.threads[index].unfinished = None;
+        let new = NewRun {
+            thread: self.work.threads[index].id.clone(),
+            turn: queued.turn,
+            around: Ids::default(),
+            agent: queued.agent,
+            model: queued.model,
+            attempt: queued.attempt,
+            depth: 0,
+            source: queued.source,
+            retries_max: STEP_RETRIES_MAX,
+            budget: Budget::default(),
+            deadline: queued.deadline,
+        };
+        let mut run = Run::begin(new, "queue", true, &mut self.draft);
+        let ending = run.advance(&mut self.draft);
+        self.work.threads[index].run = Some(run);
+        if ending.is_some() {
+            self.ended(index, ending);
+        }
+    }
+
+    /// A thread goes on: with what waits, or once more with what did not complete.
+    pub(super) fn resume(&mut self, thread: &ThreadId, by: &str) -> Result<Reply, Error> {
+        self.require_open()?;
+        let index = self.thread(thread)?;
+        if let Some(run) = &self.work.threads[index].run {
+            return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false });
+        }
+        let Some(Unfinished { agent, source, attempt }) = self.work.threads[index].unfinished.take() else {
+            return Ok(Reply::Resumed { turn: None, started: false });
+        };
+        let turn: TurnId = self.draft.ids.next();
+        let (shown, source) = self.keep_input(source);
+        let submitted = TurnSubmitted {
+            source: "resume".into(),
+            input: shown,
+            agent: Some(agent.clone()),
+            metadata: [("resumedBy".to_owned(), by.into())].into_iter().collect(),
+            ..Default::default()
+        };
+        let queued = Queued {
+            turn: turn.clone(),
+            agent,
+            model: None,
+            source,
+            rank: 0,
+            deadline: None,
+            attempt: attempt + 1,
+        };
+        self.take_turn(index, queued, submitted, false);
+        Ok(Reply::Resumed { turn: Some(turn), started: true })
+    }
+
+    pub(super) fn remove_queued(
+        &mut self,
+        thread: &ThreadId,
+        turn: &TurnId,
+        by: &str,
+    ) -> Result<Reply, Error> {
+        let index = self.thread(thread)?;
+        let at = self.queued_at(index, turn)?;
+        self.work.threads[index].queue.remove(at);
+        self.cancel_queued(index, turn, TurnStatus::Cancelled, Some("removed from the queue"), by);
+        self.tell_queue(index, QueueChange::Removed, Some(turn.clone()), None);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn promote_queued(
+        &mut self,
+        thread: &ThreadId,
+        turn: &TurnId,
+        _: &str,
+    ) -> Result<Reply, Error> {
+        let index = self.thread(thread)?;
+        let at = self.queued_at(index, turn)?;
+        if let Some(queued) = self.work.threads[index].queue.remove(at) {
+            self.work.threads[index].queue.push_front(queued);
+        }
+        self.tell_queue(index, QueueChange::Promoted, Some(turn.clone()), None);
+        Ok(Reply::Done)
+    }
+
+    fn queued_at(&self, index: usize, turn: &TurnId) -> Result<usize, Error> {
+        if self.active(turn.as_str()).is_some() {
+            return Err(Error::conflict("running", format!("the turn {turn} is running, not queued")));
+        }
+        let queue = &self.work.threads[index].queue;
+        let found = queue.iter().position(|queued| queued.turn == *turn);
+        found.ok_or_else(|| Error::not_found("queued turn", turn.as_str()))
+    }
+
+    /// A turn that never ran is over.
+    pub(super) fn cancel_queued(
+        &mut self,
+        index: usize,
+        turn: &TurnId,
+        status: TurnStatus,
+        reason: Option<&str>,
+        by: &str,
+    ) {
+        self.draft.cancel_timer(format!("{turn}/deadline"));
+        let code = if status == TurnStatus::TimedOut { "deadline_exceeded" } else { "cancelled" };
+        let failed = TurnFailed {
+            status,
+            error: Failure::new(code, reason.unwrap_or("it was cancelled")),
+            reason: reason.map(str::to_owned),
+            by: Some(by.to_owned()),
+            ..Default::default()
+        };
+        let thread = self.work.threads[index].id.clone();
+        self.draft.tell(TurnScope { thread, turn: turn.clone() }, failed);
+        metrics::counter!("cadre_turns_total", "status" => status.as_str()).increment(1);
+    }
+
+    /// A turn's time is over before it ran.
+    pub(super) fn expire_queued(&mut self, turn: &str) {
+        for index in 0..self.work.threads.len() {
+            let queue = &mut self.work.threads[index].queue;
+            let Some(at) = queue.iter().position(|queued| queued.turn.as_str() == turn) else { continue };
+            let Some(queued) = queue.remove(at) else { continue };
+            let reason = Some("the deadline passed while it waited");
+            self.cancel_queued(index, &queued.turn, TurnStatus::TimedOut, reason, "deadline");
+            self.tell_queue(index, QueueChange::Removed, Some(queued.turn), None);
+        }
+    }
+
+    pub(super) fn tell_queue(
+        &mut self,
+        index: usize,
+        change: QueueChange,
+        turn: Option<TurnId>,
+        input: Option<Vec<Part>>,
+    ) {
+        let thread = &self.work.threads[index];
+        let changed = QueueChanged {
+            change,
+            queue: thread.queue.iter().map(|queued| queued.turn.clone()).collect(),
+            changed_turn_id: turn,
+            input: input.unwrap_or_default(),
+            ..Default::default()
+        };
+        self.draft.tell(ThreadScope { thread: thread.id.clone() }, changed);
+    }
+}
+
+/// How urgent a turn is: smaller comes first.
+fn rank(priority: Option<&str>) -> u8 {
+    match priority {
+        Some("urgent" | "high") => 0,
+        Some("low" | "background") => 2,
+        _ => 1,
+    }
+}
+
+fn exists(turn: &TurnId) -> Error {
+    Error::conflict("exists", format!("the turn {turn} exists with other content"))
+}

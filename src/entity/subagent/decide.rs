@@ -1,0 +1,377 @@
+//! What follows from what a subagent hears.
+
+use cadre_cluster::{
+    address::Address,
+    host::{Decision, Input, Moment},
+};
+
+use super::{Command, Reply, State, Subagent, Work};
+use crate::{
+    control::Error,
+    entity::{
+        Child, Close, Host, Message, Parent, Start,
+        parent::{self, Spawner},
+        records,
+    },
+    exec::{Asked, Budget, Draft, Ending, NewRun, Run, STEP_RETRIES_MAX, split_name},
+    fact::{
+        Failure, Ids,
+        id::{Id, SubagentId, ThreadId, TurnId},
+        payload::{
+            SubagentClosed, SubagentCompleted, SubagentFailed, SubagentInput, SubagentSpawned,
+            SubagentStatusChanged,
+        },
+        scope::SubagentScope,
+        status::{SubagentStatus, TurnStatus},
+    },
+};
+
+pub(super) fn decide(
+    host: &Host,
+    state: &State,
+    input: Input<Subagent>,
+    moment: &Moment<'_>,
+) -> Result<Decision<Subagent>, Error> {
+    let id = SubagentId::parse(moment.address.id())
+        .map_err(|_| Error::not_found("subagent", moment.address.id()))?;
+    let Some(work) = &state.work else {
+        return match input {
+            Input::Message { message: Message::Start(start), .. } => Ok(begin(host, id, *start, moment)),
+            Input::Command(_) => Err(Error::not_found("subagent", id.as_str())),
+            _ => Ok(Decision::nothing()),
+        };
+    };
+    let draft = Draft::new(&host.engine, work.session.clone(), moment);
+    let mut step = Step { id, work: work.clone(), draft };
+    match input {
+        Input::Command(command) => {
+            let reply = step.command(command)?;
+            Ok(step.decision().reply(reply))
+        }
+        Input::Message { from, message } => {
+            step.message(&from, message);
+            Ok(step.decision())
+        }
+        Input::Timer { name } => {
+            let ending = match split_name(&name) {
+                Some((turn, name)) if turn == step.work.run.turn.as_str() => {
+                    step.work.run.take_timer(name, &mut step.draft)
+                }
+                _ => None,
+            };
+            step.ended(ending);
+            Ok(step.decision())
+        }
+        Input::Progress { progress, .. } => {
+            step.work.run.take_progress(progress, &mut step.draft);
+            Ok(step.decision())
+        }
+        Input::Effect { id, result } => {
+            let ending = match split_name(&id) {
+                Some((turn, name)) if turn == step.work.run.turn.as_str() => {
+                    step.work.run.take_effect(name, result, &mut step.draft)
+                }
+                _ => None,
+            };
+            step.ended(ending);
+            Ok(step.decision())
+        }
+    }
+}
+
+fn begin(host: &Host, id: SubagentId, start: Start, moment: &Moment<'_>) -> Decision<Subagent> {
+    let Child::Subagent(spec) = start.what else { return Decision::nothing() };
+    let mut draft = Draft::new(&host.engine, start.session.clone(), moment);
+    let thread = spec.thread.clone().unwrap_or_else(|| ThreadId::with_suffix(id.suffix()));
+    let turn = spec.turn.clone().unwrap_or_else(|| TurnId::with_suffix(id.suffix()));
+    let lineage = start.lineage;
+    let mut around = Ids::default().with(id.clone());
+    if let Some(task) = &lineage.task {
+        around = around.with(task.clone());
+    }
+    let spawned = SubagentSpawned {
+        status: SubagentStatus::Running,
+        agent: start.agent.clone(),
+        depth: start.depth,
+        parent_subagent_id: lineage.subagent.clone(),
+        parent_task_id: lineage.task.clone(),
+        parent_turn_id: lineage.turn.clone(),
+        parent_thread_id: lineage.thread.clone(),
+        role: spec.role.clone(),
+        nickname: spec.nickname.clone(),
+        isolation: spec.isolation.clone(),
+        model_policy: spec.model_policy.as_deref().and_then(|json| serde_json::from_str(json).ok()),
+        deadline_ms: spec.deadline_ms,
+        ..Default::default()
+    };
+    let ids = around.clone().with(thread.clone()).with(turn.clone());
+    draft.tell_within(&ids, SubagentScope { subagent: id.clone() }, spawned);
+    let parent_key = match (&lineage.subagent, &lineage.task) {
+        (Some(subagent), _) => subagent.as_str(),
+        (None, Some(task)) => task.as_str(),
+        (None, None) => start.session.as_str(),
+    };
+    draft.set_record(records::subagent(&start.session, parent_key, id.as_str()), &[][..]);
+    draft.count(records::count(&start.session, "subagents", SubagentStatus::Running.as_str()), 1);
+    let new = NewRun {
+        thread,
+        turn,
+        around,
+        agent: start.agent,
+        model: None,
+        attempt: 1,
+        depth: start.depth,
+        source: start.input,
+        retries_max: STEP_RETRIES_MAX,
+        budget: Budget::default(),
+        deadline: spec.deadline_ms.map(|ms| draft.now.in_ms(ms)),
+    };
+    let run = Run::begin(new, "subagent", false, &mut draft);
+    let work = Work {
+        session: start.session,
+        parent: start.parent,
+        lineage,
+        spec,
+        status: SubagentStatus::Running,
+        run,
+        closed: false,
+    };
+    let mut step = Step { id, work, draft };
+    let ending = step.work.run.advance(&mut step.draft);
+    step.ended(ending);
+    step.decision()
+}
+
+/// One input of a subagent that was started.
+struct Step<'a> {
+    id: SubagentId,
+    work: Work,
+    draft: Draft<'a>,
+}
+
+impl Step<'_> {
+    fn decision(self) -> Decision<Subagent> {
+        self.draft.decision(Some(self.work))
+    }
+
+    fn reply(&self) -> Reply {
+        Reply {
+            subagent: self.id.clone(),
+            thread: self.work.run.thread.clone(),
+            turn: self.work.run.turn.clone(),
+            status: self.work.status,
+        }
+    }
+
+    fn command(&mut self, command: Command) -> Result<Reply, Error> {
+        match command {
+            Command::Input { input, by } => {
+                self.require_open()?;
+                let told = SubagentInput { input: input.clone(), source: Some(by), input_turn_id: None };
+                self.tell(told);
+                self.work.run.steer(input);
+            }
+            Command::Resume { by } => self.resume(&by)?,
+            Command::Close { reason, by } => self.close(Close { reason, by }),
+            Command::Respond(response) => self.respond(response)?,
+            Command::Spawn { args, source } => {
+                self.require_open()?;
+                let spawner = Spawner {
+                    turn: Some(&self.work.run.turn),
+                    lineage: self.work.run.lineage(),
+                    agent: &self.work.run.agent,
+                    depth: self.work.run.depth,
+                };
+                let spawned = spawner.spawn(&mut self.work.run.children, *args.0, source, &mut self.draft)?;
+                let parent::Spawned { subagent, thread, turn } = spawned;
+                return Ok(Reply { subagent, thread, turn, status: SubagentStatus::Running });
+            }
+        }
+        Ok(self.reply())
+    }
+
+    fn require_open(&self) -> Result<(), Error> {
+        let status = self.work.status;
+        if status.is_terminal() || self.work.run.is_closing() {
+            let status = if status.is_terminal() { status } else { SubagentStatus::Cancelling };
+            let message = format!("the subagent {} is {status}", self.id);
+            return Err(Error::conflict(status.as_str(), message));
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self, response: crate::exec::Response) -> Result<(), Error> {
+        let action = response.action.clone();
+        let (asked, ending) = self.work.run.respond(response, &mut self.draft);
+        match asked {
+            Asked::Resolved => self.ended(ending),
+            Asked::NotOpen => {
+                return Err(Error::conflict("resolved", format!("the action {action} is resolved")));
+            }
+            Asked::NotOffered { decisions } => {
+                let message = format!("must be one of {}", decisions.join(", "));
+                return Err(Error::invalid("decision", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts another attempt of one that did not complete.
+    fn resume(&mut self, by: &str) -> Result<(), Error> {
+        let status = self.work.status;
+        if !status.is_terminal() || status == SubagentStatus::Completed {
+            let message = format!("the subagent {} is {status}: there is nothing to resume", self.id);
+            return Err(Error::conflict(status.as_str(), message));
+        }
+        let attempt = self.work.run.attempt + 1;
+        self.count(status, SubagentStatus::Running);
+        let former = self.work.run.clone();
+        let (source, turn) = (former.source().clone(), self.draft.ids.next::<TurnId>());
+        let told = SubagentStatusChanged {
+            status: SubagentStatus::Running,
+            attempt: Some(attempt),
+            by: Some(by.to_owned()),
+            reason: Some("resumed".into()),
+        };
+        let scope = SubagentScope { subagent: self.id.clone() };
+        let ids = former.around.clone().with(former.thread.clone()).with(turn.clone());
+        self.draft.tell_within(&ids, scope, told);
+        let new = NewRun {
+            thread: former.thread.clone(),
+            turn,
+            around: former.around.clone(),
+            agent: former.agent.clone(),
+            model: None,
+            attempt,
+            depth: former.depth,
+            source,
+            retries_max: STEP_RETRIES_MAX,
+            budget: Budget::default(),
+            deadline: self.work.spec.deadline_ms.map(|ms| self.draft.now.in_ms(ms)),
+        };
+        let was_closed = std::mem::replace(&mut self.work.closed, false);
+        self.work.run = Run::begin(new, "resume", false, &mut self.draft).after(&former);
+        self.work.status = SubagentStatus::Running;
+        if let Some(parent) = self.work.parent.clone().filter(|_| was_closed) {
+            let reopened = Message::ChildReopened { parent: parent.slot, id: self.id.to_string() };
+            self.draft.send(parent.address, reopened);
+        }
+        let ending = self.work.run.advance(&mut self.draft);
+        self.ended(ending);
+        Ok(())
+    }
+
+    fn message(&mut self, from: &Address, message: Message) {
+        let ending = match message {
+            Message::GoOn { .. } => self.work.run.advance(&mut self.draft),
+            Message::Close(close) => {
+                self.close(close);
+                None
+            }
+            Message::ChildEnded { parent, id, status, live, again, .. } => {
+                let how = (status, live, again);
+                self.work.run.take_child_ended(parent.group, &id, how, &mut self.draft)
+            }
+            Message::ChildClosed { parent } => self.work.run.take_child_closed(parent.group, &mut self.draft),
+            Message::ChildReopened { parent, .. } => {
+                self.work.run.take_child_reopened(parent.group, from, &mut self.draft)
+            }
+            Message::Start(start) => {
+                self.refuse_second_parent(*start);
+                None
+            }
+            Message::Watch { .. } | Message::Unwatch { .. } | Message::DependencyEnded { .. } => None,
+        };
+        self.ended(ending);
+    }
+
+    /// Somebody else wanted to start a subagent of this name at the same moment.
+    fn refuse_second_parent(&mut self, start: Start) {
+        let Some(parent) = start.parent.filter(|parent| Some(parent) != self.work.parent.as_ref()) else {
+            return;
+        };
+        let ended = Message::ChildEnded {
+            parent: parent.slot,
+            id: self.id.to_string(),
+            status: SubagentStatus::Failed,
+            live: false,
+            again: false,
+            error: Some(Failure::new("conflict", "a subagent of this id exists")),
+        };
+        self.draft.send(parent.address, ended);
+    }
+
+    fn close(&mut self, close: Close) {
+        if self.work.status.is_terminal() {
+            self.work.run.close_rest(&close, &mut self.draft);
+            self.tell_closed();
+            return;
+        }
+        let ending = Ending::cancelled(close.reason, &close.by);
+        let ending = self.work.run.close(ending, &mut self.draft);
+        self.ended(ending);
+    }
+
+    /// The run has ended, and with it the subagent.
+    fn ended(&mut self, ending: Option<Ending>) {
+        let Some(ending) = ending else {
+            self.tell_closed();
+            return;
+        };
+        let attempt = Some(self.work.run.attempt);
+        let failure = || Failure::new("internal", "it ended without saying why");
+        let status = match ending.status {
+            TurnStatus::Completed => SubagentStatus::Completed,
+            TurnStatus::Cancelled => SubagentStatus::Cancelled,
+            TurnStatus::TimedOut => SubagentStatus::TimedOut,
+            TurnStatus::Lost => SubagentStatus::Lost,
+            _ => SubagentStatus::Failed,
+        };
+        match status {
+            SubagentStatus::Completed => {
+                self.tell(SubagentCompleted { status, attempt, ..Default::default() })
+            }
+            SubagentStatus::Cancelled => {
+                self.tell(SubagentClosed { status, reason: ending.reason, by: ending.by });
+            }
+            _ => {
+                let error = ending.error.unwrap_or_else(failure);
+                self.tell(SubagentFailed { status, error, attempt, ..Default::default() });
+            }
+        }
+        self.count(SubagentStatus::Running, status);
+        metrics::counter!("cadre_subagents_total", "status" => status.as_str()).increment(1);
+        self.work.status = status;
+        let live = self.work.run.children.live() > 0;
+        self.work.closed = !live;
+        if let Some(Parent { address, slot }) = self.work.parent.clone() {
+            let again = self.work.run.attempt > 1;
+            let id = self.id.to_string();
+            let ended = Message::ChildEnded { parent: slot, id, status, live, again, error: None };
+            self.draft.send(address, ended);
+        }
+    }
+
+    /// Tells the parent when the last of the children is closed after the subagent itself has ended.
+    fn tell_closed(&mut self) {
+        let over = self.work.status.is_terminal() && self.work.run.children.live() == 0;
+        if over
+            && !std::mem::replace(&mut self.work.closed, true)
+            && let Some(Parent { address, slot }) = self.work.parent.clone()
+        {
+            self.draft.send(address, Message::ChildClosed { parent: slot });
+        }
+    }
+
+    fn tell<P: crate::fact::Class<Scope = SubagentScope>>(&mut self, payload: P) {
+        let run = &self.work.run;
+        let ids = run.around.clone().with(run.thread.clone()).with(run.turn.clone());
+        self.draft.tell_within(&ids, SubagentScope { subagent: self.id.clone() }, payload);
+    }
+
+    fn count(&mut self, from: SubagentStatus, to: SubagentStatus) {
+        let session = self.work.session.clone();
+        self.draft.count(records::count(&session, "subagents", from.as_str()), -1);
+        self.draft.count(records::count(&session, "subagents", to.as_str()), 1);
+    }
+}

@@ -1,0 +1,165 @@
+//! What a task has to do with others: it waits for some, and others wait for it.
+
+use super::decide::Step;
+use crate::{
+    control::Error,
+    entity::{Message, kind},
+    fact::{
+        id::TaskId,
+        payload::{TaskBlocked, TaskDependencyUpdated},
+        status::TaskStatus,
+    },
+};
+
+/// The kind of edge that makes a task wait.
+pub const BLOCKS: &str = "blocks";
+
+impl Step<'_> {
+    /// Waits for another task.
+    pub(super) fn need(&mut self, need: TaskId) {
+        let to = self.draft.peer(kind::TASK, need.as_str());
+        self.draft.send(to, Message::Watch { task: self.work.id.clone() });
+        let updated = TaskDependencyUpdated {
+            kind: BLOCKS.into(),
+            target: need.clone(),
+            status: Some("waiting".into()),
+            reason: None,
+            removed: false,
+        };
+        self.tell(updated);
+        self.work.needs.insert(need, None);
+        self.tell_blocked();
+    }
+
+    /// Whether something that it waits for has not completed.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.work.needs.values().any(|status| *status != Some(TaskStatus::Completed))
+    }
+
+    pub(super) fn why_blocked(&self) -> String {
+        let waits: Vec<String> = self
+            .work
+            .needs
+            .iter()
+            .filter(|(_, status)| **status != Some(TaskStatus::Completed))
+            .map(|(task, status)| match status {
+                None => format!("{task} has not ended"),
+                Some(status) => format!("{task} is {status}"),
+            })
+            .collect();
+        waits.join(", ")
+    }
+
+    pub(super) fn tell_blocked(&mut self) {
+        if self.work.status != TaskStatus::Blocked {
+            self.set_status(TaskStatus::Blocked);
+        }
+        let waits = |(_, status): &(&TaskId, &Option<TaskStatus>)| **status != Some(TaskStatus::Completed);
+        let blocked = TaskBlocked {
+            status: TaskStatus::Blocked,
+            reason: self.why_blocked(),
+            waiting_for: self.work.needs.iter().filter(waits).map(|(task, _)| task.clone()).collect(),
+        };
+        self.tell(blocked);
+    }
+
+    /// Somebody waits for this task.
+    pub(super) fn watched(&mut self, task: TaskId) {
+        if self.work.status.is_terminal() {
+            self.tell_watcher(&task);
+        }
+        self.work.watchers.insert(task);
+    }
+
+    pub(super) fn tell_watchers(&mut self) {
+        for task in self.work.watchers.clone() {
+            self.tell_watcher(&task);
+        }
+    }
+
+    fn tell_watcher(&mut self, task: &TaskId) {
+        let to = self.draft.peer(kind::TASK, task.as_str());
+        let ended = Message::DependencyEnded { task: self.work.id.clone(), status: self.work.status };
+        self.draft.send(to, ended);
+    }
+
+    /// A task that it waits for has ended.
+    pub(super) fn need_ended(&mut self, task: &TaskId, status: TaskStatus) {
+        let Some(known) = self.work.needs.get_mut(task) else { return };
+        if *known == Some(TaskStatus::Completed) {
+            return;
+        }
+        *known = Some(status);
+        let updated = TaskDependencyUpdated {
+            kind: BLOCKS.into(),
+            target: task.clone(),
+            status: Some(status.as_str().into()),
+            reason: None,
+            removed: false,
+        };
+        if self.work.status.is_terminal() {
+            return; // no fact follows the terminal one (P11)
+        }
+        self.tell(updated);
+        self.unblock();
+    }
+
+    /// Something that it waited for is out of the way, or stands worse than before.
+    fn unblock(&mut self) {
+        if self.work.status != TaskStatus::Blocked {
+            return;
+        }
+        if self.is_blocked() {
+            self.tell_blocked();
+        } else {
+            self.set_status(TaskStatus::Accepted);
+            let accepted = crate::fact::payload::TaskAccepted {
+                status: TaskStatus::Accepted,
+                reason: Some("nothing blocks it any more".into()),
+                by: None,
+            };
+            self.tell(accepted);
+            self.go_on();
+        }
+    }
+
+    pub(super) fn link(&mut self, kind: String, target: String, reason: Option<String>) -> Result<(), Error> {
+        self.require_open("be linked")?;
+        let other = TaskId::parse(&target).map_err(|error| Error::invalid("to", error.to_string()))?;
+        if kind != BLOCKS {
+            let updated = TaskDependencyUpdated { kind, target: other, status: None, reason, removed: false };
+            self.tell(updated);
+            return Ok(());
+        }
+        if self.work.needs.contains_key(&other) {
+            return Ok(());
+        }
+        let startable = [TaskStatus::Draft, TaskStatus::Accepted, TaskStatus::Queued, TaskStatus::Blocked];
+        self.require(&startable, "be blocked by another")?;
+        let limit = self.draft.engine.limits.task_edges;
+        if self.work.needs.len() >= limit {
+            return Err(Error::rate_limited(60_000, format!("a task waits for at most {limit} others")));
+        }
+        self.need(other);
+        Ok(())
+    }
+
+    pub(super) fn unlink(&mut self, kind: &str, target: &str) -> Result<(), Error> {
+        self.require_open("be unlinked")?;
+        let other = TaskId::parse(target).map_err(|error| Error::invalid("to", error.to_string()))?;
+        let updated = TaskDependencyUpdated {
+            kind: kind.to_owned(),
+            target: other.clone(),
+            status: None,
+            reason: None,
+            removed: true,
+        };
+        self.tell(updated);
+        if kind == BLOCKS && self.work.needs.remove(&other).is_some() {
+            let to = self.draft.peer(crate::entity::kind::TASK, other.as_str());
+            self.draft.send(to, Message::Unwatch { task: self.work.id.clone() });
+            self.unblock();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! What a run asks of the world, and what it is told.
+
+use serde::{Deserialize, Serialize};
+
+use super::provider::{Answer, ModelRequest};
+use crate::fact::{
+    Failure,
+    id::{BlobRef, CallId, RequestId, SessionId},
+};
+
+/// Work outside the step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Effect {
+    /// Ask a model.
+    Model {
+        /// Which provider.
+        provider: String,
+        /// What.
+        request: ModelRequest,
+        /// The request's id in facts.
+        id: RequestId,
+    },
+    /// Call a tool.
+    Tool {
+        /// Which call.
+        call: CallId,
+        /// Which tool.
+        name: String,
+        /// With what, as JSON text.
+        args: String,
+        /// For whom.
+        session: SessionId,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Part of what a model says, while it says it.
+    Said {
+        /// Which attempt at the request.
+        attempt: u32,
+        /// The text.
+        text: String,
+    },
+    /// A model's answer, without what it said before.
+    Answered {
+        /// Which attempt at the request.
+        attempt: u32,
+        /// The answer.
+        answer: Result<Answer, Failure>,
+    },
+    /// A tool's result.
+    Returned(Result<ToolOutput, Failure>),
+}
+
+/// What a tool returned, small enough for a fact.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolOutput {
+    /// Text, or the beginning of it.
+    pub preview: Option<String>,
+    /// JSON text.
+    pub structured: Option<String>,
+    /// How much there is in all.
+    pub size_bytes: u64,
+    /// Where the whole is, when it is not here.
+    pub spilled: Option<Spilled>,
+}
+
+/// Output that is kept apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spilled {
+    /// Where.
+    pub blob: BlobRef,
+    /// What it is.
+    pub media_type: String,
+    /// SHA-256 of it, in hex.
+    pub hash: String,
+    /// When it may be gone.
+    pub expires_ms: u64,
+}
+
+cadre_cluster::stored! { Effect: "effect" }

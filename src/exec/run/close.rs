@@ -1,0 +1,90 @@
+//! Ending a run before its time: its effects are told, its questions withdrawn, its children closed, and only then
+//! does it say that it is over (P11).
+
+use super::{Ending, Phase, Run};
+use crate::{
+    entity::Close,
+    exec::{Call, Draft, call::CallState},
+    fact::{
+        Failure,
+        payload::{ActionResolved, ModelFailed},
+        scope::TurnScope,
+        status::ActionStatus,
+    },
+};
+
+impl Run {
+    /// Ends the run and everything below. `Some` when all of it was closed already; otherwise it follows from
+    /// [`Run::advance`] once the last child is. The first reason to end counts.
+    pub fn close(&mut self, ending: Ending, draft: &mut Draft<'_>) -> Option<Ending> {
+        if self.is_closing() {
+            return None;
+        }
+        self.stop_model(draft);
+        for index in 0..self.calls.len() {
+            self.stop_call(index, draft);
+        }
+        self.calls.clear();
+        draft.cancel_timer(self.timer("deadline"));
+        let by = ending.by.clone().unwrap_or_else(|| "parent".into());
+        self.children.close(&Close { reason: ending.reason.clone(), by });
+        self.ending = Some(ending);
+        self.phase = Phase::Closing;
+        self.advance(draft)
+    }
+
+    /// Closes children that live on after the run itself is over.
+    pub fn close_rest(&mut self, close: &Close, draft: &mut Draft<'_>) {
+        if self.phase == Phase::Over {
+            self.children.close(close);
+            self.advance(draft);
+        }
+    }
+
+    fn stop_model(&mut self, draft: &mut Draft<'_>) {
+        match self.phase {
+            Phase::Model => draft.cancel_effect(self.effect("model")),
+            Phase::Pause => draft.cancel_timer(self.timer("pause")),
+            Phase::Retry => draft.cancel_timer(self.timer("retry")),
+            _ => {}
+        }
+        if let Some(request) = &self.request {
+            let error = Failure::new("cancelled", "the run was ended");
+            let attempt = self.tries + request.attempt;
+            self.tell(draft, ModelFailed { error, attempt, ..Default::default() });
+            self.request = None;
+        }
+    }
+
+    fn stop_call(&mut self, index: usize, draft: &mut Draft<'_>) {
+        let open = self.calls[index].clone();
+        match open.state {
+            CallState::Waiting | CallState::Done => {}
+            CallState::Asking { action, .. } => {
+                draft.cancel_timer(self.timer(&format!("action/{action}")));
+                let resolved = ActionResolved {
+                    decision: "cancelled".into(),
+                    status: ActionStatus::Cancelled,
+                    by: Some("runtime".into()),
+                    reason: Some("the run was ended".into()),
+                    payload: None,
+                };
+                draft.tell_within(&self.around, self.action_scope(&action), resolved);
+            }
+            CallState::Running { .. } if matches!(open.call, Call::Sleep { .. }) => {
+                draft.cancel_timer(self.timer(&format!("sleep/{}", open.id)));
+            }
+            CallState::Running { .. } | CallState::Joining { .. } => {
+                if matches!(open.state, CallState::Running { .. }) {
+                    draft.cancel_effect(self.effect(&format!("tool/{}", open.id)));
+                }
+                let error = Failure::new("cancelled", "the run was ended");
+                self.failed(index, error, Some("cancelled"), draft);
+            }
+        }
+    }
+
+    pub(super) fn scope(&self) -> TurnScope {
+        TurnScope { thread: self.thread.clone(), turn: self.turn.clone() }
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading a session's feed.
+
+use cadre_cluster::feed::{Cursor, Feed, Filter, Page, Tail, TailConfig};
+
+use super::{Caller, Runtime};
+use crate::{
+    control::Error,
+    entity::index_term,
+    fact::{
+        Event, EventType, StoredEvent,
+        id::{SessionId, SubagentId, TaskId, TurnId},
+    },
+};
+
+/// What of a feed somebody wants to see.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Only of this task.
+    pub task: Option<TaskId>,
+    /// Only of this subagent.
+    pub subagent: Option<SubagentId>,
+    /// Only of this turn.
+    pub turn: Option<TurnId>,
+    /// Only these classes: `tool.*`, `turn.completed`.
+    pub types: Vec<String>,
+}
+
+impl EventFilter {
+    /// Whether an event passes.
+    pub fn passes(&self, event: &Event) -> bool {
+        let ids = &event.fact.ids;
+        let is = |wanted: bool| wanted;
+        is(self.task.as_ref().is_none_or(|task| ids.task() == Some(task)))
+            && is(self.subagent.as_ref().is_none_or(|subagent| ids.subagent() == Some(subagent)))
+            && is(self.turn.as_ref().is_none_or(|turn| ids.turn() == Some(turn)))
+            && (self.types.is_empty()
+                || self.types.iter().any(|type_| matches(type_, event.fact.event_type())))
+    }
+
+    /// The index that finds most of it.
+    fn index(&self) -> Option<Filter> {
+        let term = match (&self.task, &self.subagent, &self.turn) {
+            (_, _, Some(turn)) => index_term(turn),
+            (_, Some(subagent), _) => index_term(subagent),
+            (Some(task), _, _) => index_term(task),
+            (None, None, None) => return None,
+        };
+        Some(Filter { index: term.index, term: term.term })
+    }
+}
+
+/// Whether a class is meant by a pattern: itself, or its family followed by `.*`.
+fn matches(pattern: &str, class: EventType) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => class.as_str().starts_with(start),
+        None => class.as_str() == pattern,
+    }
+}
+
+/// Part of a feed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventPage {
+    /// In order.
+    pub events: Vec<Event>,
+    /// Where to go on.
+    pub cursor: Cursor,
+    /// Whether there is more right now.
+    pub more: bool,
+    /// What is missing before the events, when it is no longer kept: from, to.
+    pub gap: Option<(Cursor, Cursor)>,
+}
+
+/// A reader that follows a feed.
+pub struct Follow {
+    tail: Tail,
+    session: SessionId,
+    filter: EventFilter,
+}
+
+impl Follow {
+    /// The next events. Safe to drop while waiting.
+    pub async fn next(&mut self) -> Result<EventPage, Error> {
+        loop {
+            let page = self.tail.next().await.map_err(|error| Error::unavailable(error.to_string()))?;
+            let page = read(page, &self.session, &self.filter)?;
+            if !page.events.is_empty() || page.gap.is_some() {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// Where it stands.
+    pub fn position(&self) -> Cursor {
+        self.tail.position()
+    }
+}
+
+impl Runtime {
+    /// The feed of a session.
+    pub(super) fn feed(&self, caller: &Caller, session: &SessionId) -> Feed {
+        Feed::new(self.store.clone(), &caller.tenant, session.as_str(), self.feed_epoch)
+    }
+
+    /// Part of a session's feed, after a position.
+    pub async fn events(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        after: Cursor,
+        limit: usize,
+        filter: &EventFilter,
+    ) -> Result<EventPage, Error> {
+        let feed = self.feed(caller, session);
+        let page = match filter.index() {
+            Some(index) => feed.read_filtered(&index, after, limit).await,
+            None => feed.read(after, limit).await,
+        };
+        read(page.map_err(|error| Error::unavailable(error.to_string()))?, session, filter)
+    }
+
+    /// Follows a session's feed from a position.
+    pub fn follow(&self, caller: &Caller, session: &SessionId, after: Cursor, filter: EventFilter) -> Follow {
+        let cluster = &self.settings.host.cluster;
+        let feed = self.feed(caller, session);
+        let mut tail = Tail::new(feed, cluster, self.bus.clone(), after, TailConfig::default());
+        if let Some(index) = filter.index() {
+            tail = tail.filtered(index);
+        }
+        Follow { tail, session: session.clone(), filter }
+    }
+}
+
+fn read(page: Page, session: &SessionId, filter: &EventFilter) -> Result<EventPage, Error> {
+    let events = page.events.into_iter().map(|event| {
+        let stored = StoredEvent::decode(&event.body).map_err(|error| {
+            tracing::error!(%session, cursor = %event.cursor, %error, "unreadable event");
+            Error::unavailable(format!("the event at {} is unreadable by this version", event.cursor))
+        })?;
+        Ok(stored.at(session.clone(), event.cursor))
+    });
+    let events = events.collect::<Result<Vec<Event>, Error>>()?;
+    let events = events.into_iter().filter(|event| filter.passes(event)).collect();
+    let gap = page.gap.map(|gap| (gap.from, gap.to));
+    Ok(EventPage { events, cursor: page.cursor, more: page.more, gap })
+}

@@ -1,0 +1,124 @@
+//! The runtime as its users see it: a node that hosts the entities, and the control plane in front of it.
+
+mod caller;
+mod execute;
+mod feed;
+
+use std::{sync::Arc, time::Duration};
+
+use cadre_cluster::{
+    bus::Bus,
+    clock::Clock,
+    host::{Client, HostConfig, Kinds, Node, StartError},
+    store::Store,
+};
+use rand::{SeedableRng, rngs::StdRng};
+
+pub use self::{
+    caller::Caller,
+    execute::Answer,
+    feed::{EventFilter, EventPage, Follow},
+};
+use crate::{
+    blob::{self, Blobs},
+    entity::{Host, Session, Subagent, Task},
+    exec::Engine,
+    fact::Publisher,
+};
+
+/// How a runtime is set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How its node hosts entities.
+    pub host: HostConfig,
+    /// What its events say about where they come from.
+    pub publisher: Publisher,
+    /// How long a command may take when its caller does not say.
+    pub deadline: Duration,
+}
+
+/// A running runtime. Cheap to clone; [`Runtime::stop`] ends it for all.
+#[derive(Clone)]
+pub struct Runtime {
+    node: Arc<tokio::sync::Mutex<Option<Node>>>,
+    client: Client,
+    store: Store,
+    bus: Bus,
+    clock: Arc<dyn Clock>,
+    engine: Arc<Engine>,
+    blobs: Blobs,
+    settings: Arc<Settings>,
+    feed_epoch: u32,
+    /// Where the ids of what nobody has named come from.
+    entropy: Arc<std::sync::Mutex<StdRng>>,
+}
+
+impl Runtime {
+    /// Joins the cluster and serves.
+    pub async fn start(
+        settings: Settings,
+        store: Store,
+        bus: Bus,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+    ) -> Result<Self, StartError> {
+        let blobs = Blobs::new(store.clone(), clock.clone(), blob::TTL_DEFAULT);
+        let engine = Arc::new(Engine::scripted(Some(blobs.clone())));
+        let host = Host::new(engine.clone());
+        let kinds =
+            Kinds::new().with(Session(host.clone())).with(Subagent(host.clone())).with(Task(host.clone()));
+        let node = Node::start(settings.host.clone(), store.clone(), bus.clone(), clock.clone(), kinds, seed)
+            .await?;
+        Ok(Self {
+            client: node.client(),
+            feed_epoch: node.feed_epoch(),
+            node: Arc::new(tokio::sync::Mutex::new(Some(node))),
+            store,
+            bus,
+            clock,
+            engine,
+            blobs,
+            settings: Arc::new(settings),
+            entropy: Arc::new(std::sync::Mutex::new(StdRng::seed_from_u64(seed ^ 0x5eed))),
+        })
+    }
+
+    /// Hands everything over and leaves the cluster. The store can be closed after it.
+    pub async fn stop(&self) {
+        if let Some(node) = self.node.lock().await.take() {
+            node.drain().await;
+        }
+    }
+
+    /// Until the node owns its shards and has caught up.
+    pub async fn ready(&self, patience: Duration) -> Result<(), String> {
+        let node = self.node.lock().await;
+        let Some(node) = node.as_ref() else { return Err("the node has stopped".into()) };
+        let Some(status) = node.status().await else { return Err("the node has stopped".into()) };
+        let expected = usize::from(self.settings.host.shards);
+        if status.shards.len() < expected && status.shards.is_empty() {
+            return Err("the node owns no shards yet".into());
+        }
+        status.check(patience).map_err(|error| format!("{error:?}"))
+    }
+
+    /// Where large things are.
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// What events say about where they come from.
+    pub fn publisher(&self) -> &Publisher {
+        &self.settings.publisher
+    }
+
+    /// What runs may reach.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// How long a command may take by default.
+    pub fn deadline(&self) -> Duration {
+        self.settings.deadline
+    }
+}
