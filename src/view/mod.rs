@@ -10,18 +10,23 @@
 //! the latest, and counts say how many there were. What is over leaves the state: a turn that ended is a record of its
 //! own, as is an item of a job.
 //!
+//! [`ReadModels`] is the fold of a whole feed; [`snapshot`] has the shapes that are served, put together from views.
+//!
 //! What is not promised: that a view tells all. Facts do; a view tells what people and programs look at first, and says
 //! where it left something out.
 
 mod attempt;
 mod bound;
+mod counts;
 mod declare;
 mod incident;
 mod item;
 mod job;
+mod models;
 mod pending;
 mod relationship;
 mod session;
+pub mod snapshot;
 mod step;
 mod subagent;
 pub mod summary;
@@ -33,12 +38,15 @@ mod turn_fold;
 
 pub use self::{
     attempt::{AttemptState, AttemptView},
+    counts::{Counts, JobCounts, SubagentCounts, TaskSummary},
     incident::{Incident, Severity},
     item::{ItemChange, ItemView},
     job::{ItemCounts, JobView},
+    models::{ReadModels, Window},
     pending::PendingRequest,
     relationship::Relationship,
     session::SessionView,
+    snapshot::{SessionSnapshot, SnapshotParts},
     step::{StepKind, StepStatus, StepView},
     subagent::SubagentView,
     summary::Summary,

@@ -251,7 +251,7 @@ impl ThreadView {
     }
 
     /// How the thread stands, from its turns.
-    fn reconsider(&mut self) {
+    pub(super) fn reconsider(&mut self) {
         let active = |turn: &&TurnView| turn.is_active();
         if self.active_turn_id.as_ref().is_none_or(|turn_id| self.turn(turn_id).is_none()) {
             self.active_turn_id = self.turns.iter().rev().find(active).map(|turn| turn.turn_id.clone());
