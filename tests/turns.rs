@@ -52,14 +52,18 @@ async fn a_tool_runs_and_its_large_result_is_kept_by_reference() {
 #[tokio::test]
 async fn an_approval_pauses_the_turn_and_only_an_answer_resolves_it() {
     let rig = Rig::start().await;
-    let script = json!([{ "approve": { "prompt": "ok?", "decisions": ["allow", "deny"] } }, { "say": "went on" }]);
+    let script =
+        json!([{ "approve": { "prompt": "ok?", "decisions": ["allow", "deny"] } }, { "say": "went on" }]);
     let answer = rig.submit("sess_c", script.clone()).await;
     let asked = rig.until("sess_c", |event| event["type"] == "action.required").await;
     let action = asked["actionId"].as_str().unwrap();
     let snapshot = rig.call("get_session", json!({ "sessionId": "sess_c" })).await;
     assert_eq!(snapshot["threads"][0]["status"], "blocked", "{snapshot:#}");
     let wrong = rig.refused("respond_action", json!({ "actionId": action, "decision": "perhaps" })).await;
-    assert_eq!((&wrong["code"], &wrong["details"]["field"]), (&json!("invalid_argument"), &json!("decision")));
+    assert_eq!(
+        (&wrong["code"], &wrong["details"]["field"]),
+        (&json!("invalid_argument"), &json!("decision"))
+    );
     rig.call("respond_action", json!({ "actionId": action, "decision": "allow" })).await;
     let ended = rig.turn_over("sess_c", answer["turnId"].as_str().unwrap()).await;
     assert_eq!(ended["type"], "turn.completed");

@@ -8,7 +8,8 @@ use crate::{
         Error,
         args::{InterruptTurn, PromoteQueuedTurn, RemoveQueuedTurn, RespondAction, ResumeThread, SubmitTurn},
         result::{
-            ActionState, Answer, InterruptStatus, Interrupted, QueueState, ThreadResumed, TurnSubmission,
+            ActionState, Answer, InterruptStatus, Interrupted, QueueState, SubmissionStatus, ThreadResumed,
+            TurnSubmission,
         },
     },
     entity::{
@@ -79,7 +80,7 @@ impl Runtime {
         let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
         let Reply::Submitted { thread, turn, position } = called.reply else { return Err(unexpected()) };
-        let status = if position.is_some() { TurnStatus::Queued } else { TurnStatus::Accepted };
+        let status = if position.is_some() { SubmissionStatus::Queued } else { SubmissionStatus::Accepted };
         let result = TurnSubmission {
             session_id: session,
             thread_id: thread,
