@@ -32,6 +32,8 @@ mod subagent;
 pub mod summary;
 mod task;
 mod task_fold;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod turn;
 mod turn_fold;
