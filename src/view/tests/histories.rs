@@ -150,7 +150,7 @@ fn a_thread_is_blocked_for_as_long_as_any_decision_is_waited_for() {
 
 #[test]
 fn decisions_beyond_what_is_told_of_still_block() {
-    let names: Vec<_> = (0..7).map(|number| format!("a{number}")).collect();
+    let names: Vec<_> = (0..11).map(|number| format!("a{number}")).collect();
     let story = names.iter().fold(running(), |story, name| required(story, "u1", name, "approval"));
     let (view, _) = fold(&story);
     let turn = &view.threads[0].turns[0];
@@ -238,7 +238,7 @@ fn facts_after_its_end_do_not_bring_a_turn_back() {
 #[test]
 fn only_the_turns_heard_of_last_are_told_of_in_detail() {
     let mut story = begun();
-    for number in 0..6 {
+    for number in 0..10 {
         let name = format!("u{number}");
         story = story
             .then(turn(&name), started())
@@ -247,7 +247,7 @@ fn only_the_turns_heard_of_last_are_told_of_in_detail() {
     }
     let (view, _) = fold(&story);
     let detailed: Vec<_> = view.threads[0].turns.iter().map(|turn| !turn.steps.is_empty()).collect();
-    assert_eq!(detailed, [false, false, true, true, true, true]);
+    assert_eq!(detailed, [false, false, true, true, true, true, true, true, true, true]);
     assert!(view.threads[0].turns.iter().all(|turn| turn.steps_total == 1 && turn.text_bytes == 5));
 }
 
@@ -298,4 +298,22 @@ fn an_action_that_nobody_waits_for_any_more_is_over_with_its_turn() {
     assert_eq!(ended[0].steps[0].status, StepStatus::Cancelled);
     assert_eq!(ended[0].steps[0].action_id, Some(id::<ActionId>("a1")));
     assert!(!ended[0].is_pending());
+}
+
+#[test]
+fn a_queue_longer_than_can_be_told_of_empties_all_the_same() {
+    let names: Vec<_> = (0..80).map(|number| format!("q{number}")).collect();
+    let story =
+        names.iter().fold(running(), |story, name| story.then(turn(name), submitted(TurnStatus::Queued)));
+    let (view, _) = fold(&story);
+    let thread = &view.threads[0];
+    assert_eq!(thread.queue.len() + thread.queue_omitted as usize, 80);
+    assert!(thread.queue_omitted > 0);
+    let done = || TurnCompleted { status: TurnStatus::Completed, ..Default::default() };
+    let story = names.iter().fold(story.then(turn("u1"), done()), |story, name| {
+        story.then(turn(name), started()).then(turn(name), done())
+    });
+    let (view, ended) = fold(&story);
+    assert_eq!((status(&view), ended.len()), ((ThreadStatus::Completed, None), 81));
+    assert_eq!(view.threads[0].queue_omitted, 0);
 }

@@ -19,7 +19,7 @@ pub(super) struct Size {
 }
 
 pub(super) const SMALL: Size = Size { ids: 3, id_len: 8, text_len: 12, list_len: 3 };
-pub(super) const LARGE: Size = Size { ids: 200, id_len: 128, text_len: 3000, list_len: 100 };
+pub(super) const LARGE: Size = Size { ids: 200, id_len: 128, text_len: 1200, list_len: 40 };
 
 struct Random {
     schema: Value,
