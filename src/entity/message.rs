@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Named;
 use crate::{
     control::args::CreateTask,
-    exec::Source,
+    exec::{Run, Source},
     fact::{
         Failure,
         id::{ItemId, JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
@@ -161,7 +161,7 @@ pub struct SubagentSpec {
 }
 
 /// What an item of a job is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ItemSpec {
     /// Which job.
     pub job: JobId,
@@ -173,6 +173,10 @@ pub struct ItemSpec {
     pub attempt: u32,
     /// How long it may take.
     pub deadline_ms: Option<u64>,
+    /// How often a step of it is tried again: not at all when the job tries items again as a whole.
+    pub retries_max: u32,
+    /// What the attempt before left, which knows what has failed how often.
+    pub former: Option<Box<Run>>,
 }
 
 /// An order to end.
