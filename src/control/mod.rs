@@ -1,7 +1,7 @@
 //! The control plane: what can be asked of Cadre, as types.
 //!
 //! A command is a struct of [arguments](args) that says what its [result] is. All of them are in one list,
-//! [`registry`], from which the HTTP routes, the channel, the command line and the documentation are made, so that none
+//! [`registry()`], from which the HTTP routes, the channel, the command line and the documentation are made, so that none
 //! of these can know a command that the others do not. Whoever executes commands matches on [`AnyCommand`], which has
 //! one variant each.
 //!
@@ -14,9 +14,12 @@ pub mod check;
 mod command;
 mod error;
 pub mod read;
+mod registry;
+pub mod result;
 mod words;
 
 pub use self::{
-    command::{Arguments, parse},
+    command::{Arguments, Command, Group, Kind, Scope, parse},
     error::{Code, Error},
+    registry::{AnyCommand, Registry, Spec, registry},
 };

@@ -1,0 +1,194 @@
+//! The summaries of a session snapshot, each honest about what no fact says.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    fact::{
+        id::JobId,
+        payload::Usage,
+        status::{Availability, JobStatus},
+    },
+    view::{
+        ItemCounts, JobView, PermissionState, RoutingDecision, SessionView,
+        counts::{Counts, JobCounts, SubagentCounts},
+        declare::views,
+        summary::{Channels, LimitEntry, Sandbox},
+    },
+};
+
+views! {
+    /// Which model answers, what it cost, and what limits say.
+    #[derive(Default)]
+    RoutingLimitSummary {
+        /// The last decision.
+        #[serde(flatten)]
+        routing: RoutingDecision,
+        ..
+        /// Why there is no decision.
+        routing_availability: Option<Availability>,
+        /// What was paid.
+        cost_usd: Option<f64>,
+        /// Why it is not known what was paid.
+        cost_availability: Option<Availability>,
+        /// What the last estimate was.
+        estimated_cost_usd: Option<f64>,
+        /// What models used.
+        usage: Option<Usage>,
+        /// Limits and quotas by name.
+        limits: BTreeMap<String, LimitEntry>,
+        /// How many more there are.
+        limits_omitted: u32,
+        /// How often somebody said: not so fast.
+        rate_limit_hits: u32,
+        /// How often something stopped because nothing was left.
+        quota_blocks: u32,
+    }
+
+    /// What was decided about permissions, and what waits for a decision.
+    #[derive(Default)]
+    PermissionSummary {
+        /// What was decided.
+        #[serde(flatten)]
+        decided: PermissionState,
+        /// How many decisions are waited for.
+        pending_approvals: u32,
+        ..
+        /// Why there is nothing: nothing was asked.
+        availability: Option<Availability>,
+        /// How many hooks were asked.
+        hook_runs: u32,
+        /// How many hooks gave no answer.
+        hook_failures: u32,
+        /// How often a policy changed.
+        policy_changes: u32,
+    }
+
+    /// The bounds in which things ran.
+    #[derive(Default)]
+    SandboxSummary {
+        /// The last bounds.
+        #[serde(flatten)]
+        sandbox: Sandbox,
+        ..
+        /// Why there are none: no fact says that any were applied.
+        availability: Option<Availability>,
+    }
+
+    /// Who listens from afar.
+    #[derive(Default)]
+    ChannelSummary {
+        /// The last channels.
+        #[serde(flatten)]
+        channels: Channels,
+        ..
+        /// Why there are none.
+        availability: Option<Availability>,
+    }
+
+    /// One job in short.
+    JobProgressEntry {
+        /// Which.
+        job_id: JobId,
+        /// How it stands.
+        status: JobStatus,
+        /// How many items stand how.
+        counts: ItemCounts,
+    }
+
+    /// Subagents and jobs.
+    #[derive(Default)]
+    SubagentJobSummary {
+        /// How many subagents stand how.
+        subagents: SubagentCounts,
+        /// How many jobs stand how.
+        jobs: JobCounts,
+        ..
+        /// Jobs in short.
+        job_progress: Vec<JobProgressEntry>,
+    }
+
+    /// How facts are joined with traces.
+    TelemetrySummary {
+        /// Traces that facts name.
+        trace_ids: Vec<String>,
+        /// Whether facts and traces can be joined. Facts name no traces, so this is `unavailable`.
+        join_status: Availability,
+    }
+}
+
+impl RoutingLimitSummary {
+    /// Of a session.
+    pub fn of(view: &SessionView) -> Self {
+        let limits = view.summary.limits.clone().unwrap_or_default();
+        let paid = limits.cost_usd.or(limits.usage.as_ref().and_then(|usage| usage.cost_usd));
+        Self {
+            routing: view.summary.routing.clone().unwrap_or_default(),
+            routing_availability: view.summary.routing.is_none().then_some(Availability::Unknown),
+            cost_usd: paid,
+            cost_availability: paid.is_none().then_some(Availability::Unknown),
+            estimated_cost_usd: limits.estimated_cost_usd,
+            usage: limits.usage,
+            limits: limits.limits,
+            limits_omitted: limits.limits_omitted,
+            rate_limit_hits: limits.rate_limit_hits,
+            quota_blocks: limits.quota_blocks,
+        }
+    }
+}
+
+impl PermissionSummary {
+    /// Of a session.
+    pub fn of(view: &SessionView) -> Self {
+        let turns = view.threads.iter().flat_map(|thread| &thread.turns);
+        let pending =
+            |turn: &crate::view::TurnView| turn.pending_requests.len() as u32 + turn.pending_omitted;
+        let pending_approvals = turns.map(pending).fold(0, u32::saturating_add);
+        let nothing = view.summary.permission.is_none() && pending_approvals == 0;
+        Self {
+            decided: view.summary.permission.clone().unwrap_or_default(),
+            pending_approvals,
+            availability: nothing.then_some(Availability::NotApplicable),
+            hook_runs: view.summary.hook_runs,
+            hook_failures: view.summary.hook_failures,
+            policy_changes: view.summary.policy_changes,
+        }
+    }
+}
+
+impl SandboxSummary {
+    /// Of a session.
+    pub fn of(view: &SessionView) -> Self {
+        let sandbox = view.summary.sandbox.clone();
+        let availability = sandbox.is_none().then_some(Availability::Unknown);
+        Self { sandbox: sandbox.unwrap_or_default(), availability }
+    }
+}
+
+impl ChannelSummary {
+    /// Of a session.
+    pub fn of(view: &SessionView) -> Self {
+        let channels = view.summary.channels.clone();
+        let availability = channels.is_none().then_some(Availability::NotApplicable);
+        Self { channels: channels.unwrap_or_default(), availability }
+    }
+}
+
+impl SubagentJobSummary {
+    /// From counts, and jobs as many as are told of.
+    pub fn of(subagents: &Counts, job_counts: &Counts, jobs: &[JobView]) -> Self {
+        let entry = |job: &JobView| {
+            Some(JobProgressEntry { job_id: job.job_id.clone()?, status: job.status, counts: job.counts })
+        };
+        Self {
+            subagents: subagents.into(),
+            jobs: job_counts.into(),
+            job_progress: jobs.iter().filter_map(entry).collect(),
+        }
+    }
+}
+
+impl Default for TelemetrySummary {
+    fn default() -> Self {
+        Self { trace_ids: Vec::new(), join_status: Availability::Unavailable }
+    }
+}
