@@ -12,14 +12,17 @@
 pub mod args;
 pub mod check;
 mod command;
+pub mod docs;
 mod error;
 pub mod read;
 mod registry;
 pub mod result;
+mod spec;
 mod words;
 
 pub use self::{
     command::{Arguments, Command, Group, Kind, Scope, parse},
     error::{Code, Error},
-    registry::{AnyCommand, Registry, Spec, registry},
+    registry::{AnyCommand, Registry, registry},
+    spec::Spec,
 };

@@ -3,7 +3,6 @@
 
 use std::sync::LazyLock;
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde_json::{Value, json};
 
 use super::{
@@ -11,77 +10,8 @@ use super::{
     command::{Command, Group, Kind, Scope, parse},
     error::Error,
     result::*,
+    spec::{Spec, schema},
 };
-
-/// What is known about a command.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spec {
-    /// Its name.
-    pub name: &'static str,
-    /// What it belongs to.
-    pub group: Group,
-    /// Whether it changes something.
-    pub kind: Kind,
-    /// What a credential must have.
-    pub scope: Scope,
-    /// What it does, in a few words.
-    pub summary: &'static str,
-    /// The JSON Schema of its arguments. Its description says more about the command.
-    pub arguments: Schema,
-    /// The JSON Schema of its result.
-    pub result: Schema,
-    /// Arguments as somebody could send them.
-    pub example: Value,
-}
-
-impl Spec {
-    fn of<C: Command>() -> Self {
-        Self {
-            name: C::NAME,
-            group: C::GROUP,
-            kind: C::KIND,
-            scope: C::SCOPE,
-            summary: C::SUMMARY,
-            arguments: schema::<C>(),
-            result: schema::<C::Result>(),
-            example: C::example(),
-        }
-    }
-
-    /// What the command does, at length.
-    pub fn description(&self) -> &str {
-        self.arguments.get("description").and_then(Value::as_str).unwrap_or(self.summary)
-    }
-
-    /// As `GET /v1/commands` lists it.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "name": self.name,
-            "group": self.group,
-            "kind": self.kind,
-            "scope": self.scope,
-            "summary": self.summary,
-            "description": self.description(),
-            "arguments": self.arguments,
-            "result": self.result,
-            "example": self.example,
-        })
-    }
-}
-
-fn schema<T: JsonSchema>() -> Schema {
-    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
-    without_null_defaults(&mut schema);
-    schema
-}
-
-/// That an absent argument is absent need not be said.
-fn without_null_defaults(schema: &mut Schema) {
-    if schema.get("default").is_some_and(Value::is_null) {
-        schema.remove("default");
-    }
-    schemars::transform::transform_subschemas(&mut without_null_defaults, schema);
-}
 
 /// All commands.
 #[derive(Debug)]
@@ -166,6 +96,18 @@ macro_rules! commands {
                     $($(Self::$name(arguments) => serde_json::to_value(arguments),)+)+
                 };
                 arguments.expect("arguments serialize into memory without fail")
+            }
+        }
+
+        /// The same command after it was stored as a part of something.
+        #[cfg(test)]
+        fn stored(command: &AnyCommand) -> AnyCommand {
+            use cadre_cluster::codec::{pack, unpack};
+
+            match command {
+                $($(AnyCommand::$name(arguments) => {
+                    unpack::<$name>($wire, &pack(arguments)).expect("it is what was stored").into()
+                })+)+
             }
         }
 
@@ -265,5 +207,34 @@ commands! {
     Channels {
         ReconnectChannel = "reconnect_channel": Write Read -> Reconnected, "Take a channel up again";
         AckEvents = "ack_events": Write Read -> Acked, "Say that events have arrived";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_can_be_part_of_what_is_stored() {
+        for spec in registry().commands() {
+            let command = AnyCommand::parse(spec.name, spec.example.clone()).unwrap();
+            assert_eq!(stored(&command), command);
+        }
+        let outputs =
+            json!(["blob_1", { "ref": "blob_2", "title": "notes" }, { "ref": "blob_3", "sizeBytes": 5 }]);
+        let progress = json!({ "taskId": "task_1", "outputRefs": outputs });
+        let command = AnyCommand::parse("append_task_progress", progress).unwrap();
+        assert_eq!(stored(&command), command);
+        let blob = json!({ "input": [{ "type": "blob", "ref": "blob_1", "mediaType": "image/png" }] });
+        let command = AnyCommand::parse("submit_turn", blob).unwrap();
+        assert_eq!(stored(&command), command);
+    }
+
+    #[test]
+    fn a_command_is_the_same_however_it_is_written() {
+        let short = json!({ "input": [{ "type": "text", "text": "x" }] });
+        let long = json!({ "sessionId": null, "options": { "whenBusy": "queue" }, "input": short["input"] });
+        let read = |arguments| AnyCommand::parse("submit_turn", arguments).unwrap().arguments();
+        assert_eq!(read(short), read(long));
     }
 }

@@ -15,6 +15,8 @@
 //! | `(COUNT, session, what, status)` | how many (added to) | every entity of the session |
 //! | `(BLOB, ref)`, `(BLOB, ref, n)` | what it is; a piece of it | whoever spills |
 //! | `(BLOB_EXPIRY, at, ref)` | nothing | with the blob |
+//! | `(KEY, key)` | what a caller's idempotency key stands for | the control plane |
+//! | `(KEY_EXPIRY, at, key)` | nothing | with the key |
 //! | `(EDGE, from, to)` | nothing: a task that blocks another | the control plane |
 
 use cadre_cluster::{clock::Timestamp, codec};
@@ -37,6 +39,8 @@ const COUNT: i64 = 11;
 const BLOB: i64 = 12;
 const BLOB_EXPIRY: i64 = 13;
 const EDGE: i64 = 14;
+const KEY: i64 = 15;
+const KEY_EXPIRY: i64 = 16;
 
 /// Which entity asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +199,27 @@ pub fn edge(from: &TaskId, to: &TaskId) -> Vec<u8> {
 /// All tasks that a task blocks.
 pub fn edges(from: &TaskId) -> Vec<u8> {
     pack(&(EDGE, from.as_str()))
+}
+
+/// What a key stands for.
+pub fn key(key: &str) -> Vec<u8> {
+    pack(&(KEY, key))
+}
+
+/// When a key expires.
+pub fn key_expiry(at: Timestamp, key: &str) -> Vec<u8> {
+    pack(&(KEY_EXPIRY, at.0, key))
+}
+
+/// The keys that have expired by `now`: from here, to here.
+pub fn keys_expired(now: Timestamp) -> (Vec<u8>, Vec<u8>) {
+    (pack(&(KEY_EXPIRY,)), pack(&(KEY_EXPIRY, now.0.saturating_add(1))))
+}
+
+/// Which key an entry of [`keys_expired`] is about.
+pub fn expired_key(path: &[u8]) -> Option<String> {
+    let (_, _, key): (i64, u64, String) = unpack(path).ok()?;
+    Some(key)
 }
 
 /// The last part of a path: the id that a list entry is about.

@@ -56,7 +56,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            threads: 64,
+            threads: crate::view::SessionView::THREADS_MAX,
             queued_turns: 256,
             input_bytes: 1024 * 1024,
             children_open: 256,

@@ -1,25 +1,15 @@
-//! Commands, executed.
+//! Commands, executed: one exhaustive match over all there are.
 
 use std::time::Duration;
 
-use cadre_cluster::feed::Cursor;
 use serde_json::Value;
 
-use super::{Caller, Runtime};
-use crate::control::Error;
-
-/// What a command is answered.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// Its result.
-    pub result: Value,
-    /// The position of the last fact that it caused.
-    pub cursor: Option<Cursor>,
-}
+use super::{Caller, Request, Runtime};
+use crate::control::{AnyCommand, Error, result::Answer};
 
 impl Runtime {
-    /// Executes a command by name: the door behind HTTP, channel and command line. `key` makes it once (P3); `deadline`
-    /// is how long the caller waits.
+    /// Executes a command by name: the door behind HTTP, channel and command line. `key` makes it happen once (P3);
+    /// `deadline` is how long the caller waits.
     pub async fn call(
         &self,
         caller: &Caller,
@@ -28,7 +18,95 @@ impl Runtime {
         key: Option<&str>,
         deadline: Duration,
     ) -> Result<Answer, Error> {
-        let _ = (caller, arguments, key, deadline);
-        Err(Error::not_found("command", name))
+        let begun = tokio::time::Instant::now();
+        let answer = self.execute(caller, AnyCommand::parse(name, arguments), key, deadline).await;
+        // Only names that exist become labels: anybody can make up others.
+        if !matches!(&answer, Err(error) if error.code == crate::control::Code::NotFound) {
+            let outcome = answer.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok");
+            let labels = [("command", name.to_owned()), ("outcome", outcome.to_owned())];
+            metrics::counter!("cadre_commands_total", &labels).increment(1);
+            metrics::histogram!("cadre_command_seconds", "command" => name.to_owned())
+                .record(begun.elapsed());
+        }
+        answer
+    }
+
+    async fn execute(
+        &self,
+        caller: &Caller,
+        command: Result<AnyCommand, Error>,
+        key: Option<&str>,
+        deadline: Duration,
+    ) -> Result<Answer, Error> {
+        let command = command?;
+        let request = self.admit(caller, &command, key, deadline).await?;
+        match command {
+            AnyCommand::SubmitTurn(args) => json(self.submit_turn(&request, *args).await),
+            AnyCommand::InterruptTurn(args) => json(self.interrupt_turn(&request, *args).await),
+            AnyCommand::ResumeThread(args) => json(self.resume_thread(&request, *args).await),
+            AnyCommand::RemoveQueuedTurn(args) => json(self.remove_queued_turn(&request, *args).await),
+            AnyCommand::PromoteQueuedTurn(args) => json(self.promote_queued_turn(&request, *args).await),
+            AnyCommand::RespondAction(args) => json(self.respond_action(&request, *args).await),
+            AnyCommand::CreateSession(args) => json(self.create_session(&request, *args).await),
+            AnyCommand::UpdateSession(args) => json(self.update_session(&request, *args).await),
+            AnyCommand::ArchiveSession(args) => json(self.archive_session(&request, *args).await),
+            AnyCommand::GetSession(args) => json(self.get_session(&request, *args).await),
+            AnyCommand::GetThreadRead(args) => json(self.get_thread_read(&request, *args).await),
+            AnyCommand::ListSessions(args) => json(self.list_sessions(&request, *args).await),
+            AnyCommand::GetToolInventory(args) => json(self.get_tool_inventory(&request, *args).await),
+            AnyCommand::GetExecutionEnvironment(args) => {
+                json(self.get_execution_environment(&request, *args).await)
+            }
+            AnyCommand::CreateTask(args) => json(self.create_task(&request, *args).await),
+            AnyCommand::UpdateTask(args) => json(self.update_task(&request, *args).await),
+            AnyCommand::StartTask(args) => json(self.start_task(&request, *args).await),
+            AnyCommand::AppendTaskProgress(args) => json(self.append_task_progress(&request, *args).await),
+            AnyCommand::PauseTask(args) => json(self.pause_task(&request, *args).await),
+            AnyCommand::ResumeTask(args) => json(self.resume_task(&request, *args).await),
+            AnyCommand::CancelTask(args) => json(self.cancel_task(&request, *args).await),
+            AnyCommand::RetryTask(args) => json(self.retry_task(&request, *args).await),
+            AnyCommand::CompleteTask(args) => json(self.complete_task(&request, *args).await),
+            AnyCommand::FailTask(args) => json(self.fail_task(&request, *args).await),
+            AnyCommand::GetTask(args) => json(self.get_task(&request, *args).await),
+            AnyCommand::ListTasks(args) => json(self.list_tasks(&request, *args).await),
+            AnyCommand::LinkTasks(args) => json(self.link_tasks(&request, *args).await),
+            AnyCommand::UnlinkTasks(args) => json(self.unlink_tasks(&request, *args).await),
+            AnyCommand::SpawnSubagent(args) => json(self.spawn_subagent(&request, *args).await),
+            AnyCommand::SendSubagentInput(args) => json(self.send_subagent_input(&request, *args).await),
+            AnyCommand::WaitSubagents(args) => json(self.wait_subagents(&request, *args).await),
+            AnyCommand::ResumeSubagent(args) => json(self.resume_subagent(&request, *args).await),
+            AnyCommand::CloseSubagent(args) => json(self.close_subagent(&request, *args).await),
+            AnyCommand::ListSubagents(args) => json(self.list_subagents(&request, *args).await),
+            AnyCommand::EvaluatePermission(args) => json(self.evaluate_permission(&request, *args).await),
+            AnyCommand::ResolvePermission(args) => json(self.resolve_permission(&request, *args).await),
+            AnyCommand::WriteProcessStdin(args) => json(self.write_process_stdin(&request, *args).await),
+            AnyCommand::TerminateProcess(args) => json(self.terminate_process(&request, *args).await),
+            AnyCommand::CreateJob(_)
+            | AnyCommand::ListJobs(_)
+            | AnyCommand::GetJob(_)
+            | AnyCommand::RetryJobItem(_)
+            | AnyCommand::CancelJob(_)
+            | AnyCommand::ExportEvidence(_)
+            | AnyCommand::ExportReplay(_)
+            | AnyCommand::ExportReview(_)
+            | AnyCommand::StartBenchmarkTrial(_)
+            | AnyCommand::RecordBenchmarkReward(_)
+            | AnyCommand::ExportBenchmarkTrial(_)
+            | AnyCommand::CompareBenchmarkRuns(_) => Err(Error::unavailable("not yet")),
+            AnyCommand::ReconnectChannel(args) => json(self.reconnect_channel(&request, *args).await),
+            AnyCommand::AckEvents(args) => json(self.ack_events(&request, *args).await),
+        }
+    }
+}
+
+fn json<R: serde::Serialize>(answer: Result<Answer<R>, Error>) -> Result<Answer, Error> {
+    answer.map(Answer::into_json)
+}
+
+/// The caller's side of a command that is being executed.
+impl Request<'_> {
+    /// How long there is left.
+    pub(super) fn left(&self) -> Duration {
+        self.until.saturating_duration_since(tokio::time::Instant::now())
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     entity::index_term,
     fact::{
         Event, EventType, StoredEvent,
-        id::{SessionId, SubagentId, TaskId, TurnId},
+        id::{SessionId, SubagentId, TaskId, ThreadId, TurnId},
     },
 };
 
@@ -29,10 +29,9 @@ impl EventFilter {
     /// Whether an event passes.
     pub fn passes(&self, event: &Event) -> bool {
         let ids = &event.fact.ids;
-        let is = |wanted: bool| wanted;
-        is(self.task.as_ref().is_none_or(|task| ids.task() == Some(task)))
-            && is(self.subagent.as_ref().is_none_or(|subagent| ids.subagent() == Some(subagent)))
-            && is(self.turn.as_ref().is_none_or(|turn| ids.turn() == Some(turn)))
+        self.task.as_ref().is_none_or(|task| ids.task() == Some(task))
+            && self.subagent.as_ref().is_none_or(|subagent| ids.subagent() == Some(subagent))
+            && self.turn.as_ref().is_none_or(|turn| ids.turn() == Some(turn))
             && (self.types.is_empty()
                 || self.types.iter().any(|type_| matches(type_, event.fact.event_type())))
     }
@@ -116,6 +115,21 @@ impl Runtime {
             None => feed.read(after, limit).await,
         };
         read(page.map_err(|error| Error::unavailable(error.to_string()))?, session, filter)
+    }
+
+    /// The first event of a thread, found by what its id shares with others.
+    pub(super) async fn events_of(
+        &self,
+        request: &super::Request<'_>,
+        session: &SessionId,
+        thread: &ThreadId,
+    ) -> Result<Option<Event>, Error> {
+        let term = index_term(thread);
+        let index = Filter { index: term.index, term: term.term };
+        let page = self.feed(request.caller, session).read_filtered(&index, Cursor::START, 16).await;
+        let page = page.map_err(|error| Error::unavailable(error.to_string()))?;
+        let page = read(page, session, &EventFilter::default())?;
+        Ok(page.events.into_iter().find(|event| event.fact.ids.thread() == Some(thread)))
     }
 
     /// Follows a session's feed from a position.

@@ -3,6 +3,15 @@
 mod caller;
 mod execute;
 mod feed;
+mod governance;
+mod load;
+mod request;
+mod sessions;
+mod snapshots;
+mod subagents;
+mod tasks;
+mod turns;
+mod wait;
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,11 +23,12 @@ use cadre_cluster::{
 };
 use rand::{SeedableRng, rngs::StdRng};
 
+use self::request::Request;
 pub use self::{
     caller::Caller,
-    execute::Answer,
     feed::{EventFilter, EventPage, Follow},
 };
+pub use crate::control::result::Answer;
 use crate::{
     blob::{self, Blobs},
     entity::{Host, Session, Subagent, Task},
@@ -88,6 +98,11 @@ impl Runtime {
         if let Some(node) = self.node.lock().await.take() {
             node.drain().await;
         }
+    }
+
+    /// Stops as a crash would: nothing is handed over.
+    pub async fn kill(&self) {
+        drop(self.node.lock().await.take());
     }
 
     /// Until the node owns its shards and has caught up.

@@ -1,5 +1,8 @@
 //! The actor of one entity: gathers inputs, runs the core, and waits for the commit before anything shows.
 
+mod gather;
+mod runs;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{
@@ -10,17 +13,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::future::try_join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
+use self::runs::Run;
 use super::{
-    Client, Entity,
+    Entity,
     committer::{Done, Step},
     core::{Broken, Core, Draft, DraftAnswer, StepBuilder, Taken, unusable},
-    effect::{EffectContext, EffectError, Repeat, Reports},
-    effect_actor::{EffectActor, EffectArgs, EffectMessage},
-    gate::{Gate, Inside},
-    record::AnswerRecord,
+    effect::EffectError,
+    gate::Gate,
     shard::ShardMessage,
     shared::Shared,
     wire::Response,
@@ -31,10 +32,9 @@ use crate::{
     address::{Address, ShardId},
     clock::Timestamp,
     feed::Cursor,
-    keys,
     placement::Epoch,
     sabotage::{Sabotage, is_on},
-    store::{KeyRange, RangeRead, ReadError, key_after},
+    store::ReadError,
 };
 
 /// The configuration of an entity's actor.
@@ -89,15 +89,6 @@ struct InFlight {
     cancel: Vec<String>,
     /// The earliest timer that it sets.
     timer: Option<Timestamp>,
-}
-
-/// An attempt at an effect that was started and has not reported.
-struct Run {
-    number: u64,
-    attempt: u32,
-    actor: ActorRef<EffectMessage>,
-    /// Set when the attempt must not be repeated.
-    once: Option<Inside>,
 }
 
 struct LiveCount(Arc<AtomicUsize>);
@@ -240,9 +231,6 @@ impl<E: Entity> Actor for EntityActor<E> {
 }
 
 impl<E: Entity> EntityActor<E> {
-    /// Between two looks at a gate that is closed.
-    const GATE_PAUSE: Duration = Duration::from_millis(50);
-
     /// Builds and submits the next step, if there is anything to do and none is on its way.
     async fn advance(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>) -> Result<(), Stop> {
         while live.in_flight.is_none() && live.paused.is_none() {
@@ -363,84 +351,6 @@ impl<E: Entity> EntityActor<E> {
             self.schedule_effect(myself, live, &id).await;
         }
     }
-
-    /// Takes over the effects that a former owner had started.
-    fn adopt_orphans(&self, live: &mut Live<E>) {
-        if std::mem::replace(&mut live.adopted, true) {
-            return;
-        }
-        let Some(core) = &live.core else { return };
-        if !is_on(Sabotage::EffectsNotRedriven) {
-            live.waiting.extend(core.record.effects.keys().map(|id| Work::Adopt { id: id.clone() }));
-        }
-    }
-
-    /// Starts the current attempt at an effect, now or when its pause is over.
-    async fn schedule_effect(&self, myself: &ActorRef<EntityMessage>, live: &mut Live<E>, id: &str) {
-        let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
-        let attempt = pending.attempt;
-        let pause = pending.policy.pause(attempt, live.args.shared.now(), pending.not_before);
-        if pause.is_zero() {
-            self.start_effect(myself, live, id, attempt).await;
-        } else {
-            let id = id.to_owned();
-            myself.send_after(pause, move || EntityMessage::StartEffect { id, attempt });
-        }
-    }
-
-    async fn start_effect(
-        &self,
-        myself: &ActorRef<EntityMessage>,
-        live: &mut Live<E>,
-        id: &str,
-        attempt: u32,
-    ) {
-        if live.core.is_none() || live.in_flight.is_some() {
-            live.to_start.insert((id.to_owned(), attempt));
-            return;
-        }
-        let Some(pending) = live.core.as_ref().and_then(|core| core.record.effects.get(id)) else { return };
-        // One that moves begins nothing that the next owner would have to call lost.
-        if pending.attempt != attempt || pending.held || live.draining || live.running.contains_key(id) {
-            return;
-        }
-        let once = match pending.policy.repeat {
-            Repeat::Safe => None,
-            Repeat::Never => match live.args.gate.enter() {
-                Some(inside) => Some(inside),
-                // The shard is about to move. Should it stay after all, this is begun here.
-                None => {
-                    let id = id.to_owned();
-                    myself.send_after(Self::GATE_PAUSE, move || EntityMessage::StartEffect { id, attempt });
-                    return;
-                }
-            },
-        };
-        live.runs += 1;
-        let number = live.runs;
-        let args = EffectArgs {
-            entity: self.entity.clone(),
-            effect: pending.effect.clone(),
-            deadline: Duration::from_millis(pending.policy.deadline_ms),
-            trace: pending.trace.clone(),
-            context: EffectContext {
-                address: live.args.address.clone(),
-                id: id.to_owned(),
-                attempt,
-                client: Client::local(live.args.shared.clone()),
-                reports: Reports { to: myself.clone(), run: number },
-            },
-        };
-        match Actor::spawn_linked(None, EffectActor, args.into(), myself.get_cell()).await {
-            Ok((actor, _)) => {
-                live.running.insert(id.to_owned(), Run { number, attempt, actor, once });
-            }
-            Err(error) => {
-                let result = Err(EffectError::transient(format!("effect did not start: {error}")));
-                live.waiting.push_back(Work::Effect { id: id.to_owned(), attempt, run: number, result });
-            }
-        }
-    }
 }
 
 fn submit<E: Entity>(
@@ -478,126 +388,6 @@ fn submit<E: Entity>(
 }
 
 impl<E: Entity> Live<E> {
-    /// Loads the entity if need be, and takes what waits: commands that were not answered before, messages,
-    /// timers, effect results.
-    async fn gather(&mut self) -> Result<Vec<Work>, ReadError> {
-        if self.in_flight.is_some() || self.waiting.is_empty() && !self.rung && self.core.is_some() {
-            return Ok(Vec::new());
-        }
-        if self.core.is_none() {
-            self.load().await?;
-        }
-        let limit = self.inputs_max;
-        // However many commands wait, a page of messages waits among them.
-        let has_message = || self.waiting.iter().any(|work| matches!(work, Work::Message { .. }));
-        if self.rung && (self.waiting.len() < limit || !has_message()) {
-            self.read_inbox(limit).await?;
-        }
-        let mut works = Vec::new();
-        let mut keys = BTreeSet::new();
-        let mut later = Vec::new();
-        while works.len() < limit
-            && let Some(work) = self.waiting.pop_front()
-        {
-            match &work {
-                // The second of two equal keys waits for the answer to the first.
-                Work::Command { request, .. }
-                    if request.key.as_ref().is_some_and(|key| !keys.insert(key.clone())) =>
-                {
-                    later.push(work);
-                }
-                _ => works.push(work),
-            }
-        }
-        self.put_back(later);
-        self.answer_known(works).await
-    }
-
-    async fn load(&mut self) -> Result<(), ReadError> {
-        let tx = self.args.shared.store.begin();
-        let stored = tx.snapshot_get(&keys::state(&self.args.address)).await?;
-        let core = Core::load(stored.as_deref()).map_err(|error| ReadError::Failed(Arc::new(error)))?;
-        self.core = Some(core);
-        Ok(())
-    }
-
-    async fn read_inbox(&mut self, limit: usize) -> Result<(), ReadError> {
-        self.rung = false;
-        let prefix = keys::inbox(self.args.shard, &self.args.address);
-        let mut range = KeyRange::prefix(prefix);
-        if let Some(after) = &self.inbox_after {
-            range.begin = key_after(after);
-        }
-        let tx = self.args.shared.store.begin();
-        let read = RangeRead::new(range).limit(limit).target_bytes(256 * 1024);
-        let page = match tx.snapshot_range(&read).await {
-            Ok(page) => page,
-            Err(error) => {
-                self.rung = true;
-                return Err(error);
-            }
-        };
-        self.rung = page.more;
-        for pair in page.pairs {
-            self.inbox_after = Some(pair.key.clone());
-            self.waiting.push_back(Work::Message { key: pair.key, record: pair.value });
-        }
-        Ok(())
-    }
-
-    /// Answers the commands whose answer is recorded, and returns the others.
-    async fn answer_known(&mut self, works: Vec<Work>) -> Result<Vec<Work>, ReadError> {
-        let key_of = |work: &Work| match work {
-            Work::Command { request, .. } => request.key.clone(),
-            _ => None,
-        };
-        if !works.iter().any(|work| key_of(work).is_some()) {
-            return Ok(works);
-        }
-        let tx = self.args.shared.store.begin();
-        let known = try_join_all(works.iter().map(|work| {
-            let key = key_of(work).map(|key| keys::idempotency(&self.args.address, &key));
-            let tx = &tx;
-            async move {
-                match key {
-                    Some(key) => tx.snapshot_get(&key).await,
-                    None => Ok(None),
-                }
-            }
-        }))
-        .await;
-        let known = match known {
-            Ok(known) => known,
-            Err(error) => {
-                self.put_back(works);
-                return Err(error);
-            }
-        };
-        let mut unknown = Vec::with_capacity(works.len());
-        for (mut work, record) in works.into_iter().zip(known) {
-            // What has expired counts until it is removed: only then can the key be recorded anew.
-            let record = record.map(|bytes| AnswerRecord::decode(&bytes)).transpose();
-            match (record, &work) {
-                // A newer version's, perhaps: whoever can read it will answer. That there is one says that it was done.
-                (Err(error), _) => {
-                    tracing::error!(address = %self.args.address, %error, "recorded answer is unreadable");
-                    work.answer(Response::OutcomeUnknown);
-                }
-                (Ok(Some(record)), Work::Command { request, .. }) => {
-                    let same = record.fingerprint == xxhash_rust::xxh3::xxh3_128(&request.body);
-                    work.answer(if same {
-                        let AnswerRecord { refused, body, cursor, .. } = record;
-                        Response::Answered { refused, body, cursor }
-                    } else {
-                        Response::KeyReused
-                    });
-                }
-                _ => unknown.push(work),
-            }
-        }
-        Ok(unknown)
-    }
-
     /// A step did not commit as it was.
     fn not_committed(&mut self, myself: &ActorRef<EntityMessage>, error: StepError) -> Result<(), Stop> {
         let Some(step) = self.in_flight.take() else { return Ok(()) };
@@ -659,14 +449,6 @@ impl<E: Entity> Live<E> {
             self.running.remove(id);
         }
         true
-    }
-
-    /// Ends the run of an effect that was cancelled or started anew, and forgets what it may have reported.
-    fn forget_run(&mut self, id: &str) {
-        if let Some(run) = self.running.remove(id) {
-            run.actor.kill();
-        }
-        self.waiting.retain(|work| !work.is_of_effect(id));
     }
 
     /// Waits for the store to be well again, longer each time.

@@ -81,3 +81,27 @@ macro_rules! results {
 }
 
 pub(super) use results;
+
+#[cfg(test)]
+mod tests {
+    use cadre_cluster::codec::{pack, unpack};
+    use serde_json::json;
+
+    use crate::{
+        control::result::{Interrupted, TurnSubmission},
+        fact::id::TurnId,
+    };
+
+    #[test]
+    fn what_is_empty_is_left_out_of_json_but_not_of_the_store() {
+        let wire = json!({ "sessionId": "s", "threadId": "t", "turnId": "u", "status": "accepted" });
+        let submission: TurnSubmission = serde_json::from_value(wire.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&submission).unwrap(), wire);
+        assert_eq!(unpack::<TurnSubmission>("result", &pack(&submission)), Ok(submission));
+        let wire = json!({ "sessionId": "s", "status": "cancelled", "turnId": "u", "removed": ["v"] });
+        let interrupted: Interrupted = serde_json::from_value(wire.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&interrupted).unwrap(), wire);
+        assert_eq!(interrupted.turn_id, Some(TurnId::parse("u").unwrap()));
+        assert_eq!(unpack::<Interrupted>("result", &pack(&interrupted)), Ok(interrupted));
+    }
+}

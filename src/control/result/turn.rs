@@ -10,6 +10,14 @@ use crate::{
 };
 
 words! {
+    /// What a submit came to.
+    SubmissionStatus {
+        /// It runs, or the running turn has its input.
+        Accepted = "accepted",
+        /// It waits behind others.
+        Queued = "queued",
+    }
+
     /// What an interrupt came to.
     InterruptStatus {
         /// Nothing was running.
@@ -61,8 +69,8 @@ results! {
         thread_id: ThreadId,
         /// The turn.
         turn_id: TurnId,
-        /// `accepted` or `queued`.
-        status: TurnStatus,
+        /// Whether it waits behind others.
+        status: SubmissionStatus,
         ..
         /// Its place in the queue; 1 runs next.
         queue_position: Option<u32>,

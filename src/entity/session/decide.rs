@@ -117,7 +117,8 @@ impl Step<'_> {
         let mut view = self.view.clone();
         let finished: Vec<_> = self.draft.facts.iter().filter_map(|fact| view.apply(fact)).collect();
         for turn in finished {
-            let path = records::turn(&self.work.id, &turn.thread_id, turn.number);
+            let (Some(thread), Some(number)) = (&turn.thread_id, turn.number) else { continue };
+            let path = records::turn(&self.work.id, thread, number);
             let value = rmp_serde::to_vec_named(&turn).expect("views serialize into memory without fail");
             self.draft.set_record(path, value);
         }
@@ -386,7 +387,7 @@ impl Step<'_> {
 }
 
 /// A hash by which the same request is recognised.
-pub(in crate::entity) fn fingerprint<T: serde::Serialize>(request: &T) -> u128 {
+pub(crate) fn fingerprint<T: serde::Serialize>(request: &T) -> u128 {
     let bytes = rmp_serde::to_vec_named(request).expect("requests serialize into memory without fail");
     xxhash_rust::xxh3::xxh3_128(&bytes)
 }

@@ -18,7 +18,7 @@ use cadre_cluster::{
 };
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::decide::fingerprint;
+pub(crate) use self::decide::fingerprint;
 use super::{Host, Message, Named, kind};
 use crate::{
     control::{

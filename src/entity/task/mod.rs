@@ -21,6 +21,7 @@ use cadre_cluster::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use self::graph::BLOCKS;
 use super::{Host, Lineage, Message, Named, Parent, Start, kind};
 use crate::{
     control::{

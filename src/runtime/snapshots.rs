@@ -1,0 +1,211 @@
+//! The commands that read a session: one moment of it, put together from what its entities keep.
+
+use cadre_cluster::{
+    keys,
+    store::{KeyRange, RangeRead, Transaction},
+};
+
+use super::{Request, Runtime, load::List, request::unreadable, tasks};
+use crate::{
+    control::{
+        Error,
+        args::{GetExecutionEnvironment, GetSession, GetThreadRead, GetToolInventory},
+        result::Answer,
+    },
+    entity::{Session, Subagent, Task, records},
+    fact::id::{SessionId, ThreadId},
+    view::{
+        SessionSnapshot, SessionView, SnapshotParts, TurnView, Window,
+        snapshot::{
+            ExecutionEnvironment, HistoryPosition, Publisher, ThreadRead, ThreadTurns, ToolInventory,
+        },
+    },
+};
+
+impl Runtime {
+    pub(super) async fn get_session(
+        &self,
+        request: &Request<'_>,
+        args: GetSession,
+    ) -> Result<Answer<SessionSnapshot>, Error> {
+        let before = match &args.before {
+            None => None,
+            Some(before) => Some(
+                before
+                    .parse::<HistoryPosition>()
+                    .map_err(|error| Error::invalid("before", error.to_string()))?,
+            ),
+        };
+        let tx = self.store.begin();
+        let (state, _) = self.session(&tx, request, &args.session_id).await?;
+        let view = SessionView { session_id: Some(args.session_id.clone()), ..state.view.0 };
+        let window = Window::default();
+        let limit = args.limit.get();
+        let mut turns = Vec::with_capacity(view.threads.len());
+        for (place, thread) in view.threads.iter().enumerate() {
+            let below = before.as_ref().map(|before| before.of(place));
+            turns.push(
+                self.ended_turns(&tx, request, &args.session_id, &thread.thread_id, below, limit).await?,
+            );
+        }
+        let newest = |prefix, field| List { prefix, after: None, field, newest_first: true };
+        let look = async |id: String| {
+            let state = self.load::<Task>(&tx, request, &id).await?;
+            Ok(state.filter(|state| state.work.is_some()).map(tasks::served))
+        };
+        let list = newest(records::tasks(&args.session_id), "tasks");
+        let (mut tasks, _) = self.page(&tx, request, list, window.tasks, look).await?;
+        tasks.reverse();
+        let jobs = Vec::new();
+        let feed = self.feed(request.caller, &args.session_id);
+        let parts = SnapshotParts {
+            publisher: self.snapshot_publisher(),
+            session_id: args.session_id.clone(),
+            view,
+            turns,
+            tasks,
+            task_counts: self.counts(&tx, request, &args.session_id, "tasks").await?,
+            subagent_counts: self.counts(&tx, request, &args.session_id, "subagents").await?,
+            job_counts: self.counts(&tx, request, &args.session_id, "jobs").await?,
+            jobs,
+            cursor: Some(feed.snapshot_cursor(&tx).await.map_err(unreadable)?),
+        };
+        Ok(Answer::read(SessionSnapshot::assemble(parts)))
+    }
+
+    fn snapshot_publisher(&self) -> Publisher {
+        let publisher = self.publisher();
+        Publisher {
+            runtime_id: publisher.runtime_id.clone(),
+            schema_version: publisher.schema_version.clone(),
+        }
+    }
+
+    /// The newest turns of a thread that are over, up to a number.
+    async fn ended_turns(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        thread: &ThreadId,
+        below: Option<u64>,
+        limit: usize,
+    ) -> Result<ThreadTurns, Error> {
+        let tenant = &request.caller.tenant;
+        let mut range = KeyRange::prefix(keys::data(tenant, &records::turns(session, thread)).to_vec());
+        if let Some(below) = below {
+            range.end = keys::data(tenant, &records::turn(session, thread, below));
+        }
+        let read = RangeRead::new(range).limit(limit).reverse();
+        let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
+        let turns =
+            page.pairs.iter().rev().map(|pair| rmp_serde::from_slice(&pair.value).map_err(unreadable));
+        let turns = turns.collect::<Result<Vec<TurnView>, _>>()?;
+        Ok(ThreadTurns { thread_id: thread.clone(), turns, has_more: page.more })
+    }
+
+    pub(super) async fn get_thread_read(
+        &self,
+        request: &Request<'_>,
+        args: GetThreadRead,
+    ) -> Result<Answer<ThreadRead>, Error> {
+        let GetThreadRead { session_id, thread_id } = args;
+        let tx = self.store.begin();
+        let (state, _) = self.session(&tx, request, &session_id).await?;
+        let view = state.view.0;
+        if let Some(thread) = view.thread(&thread_id) {
+            let window = Window::default().turns;
+            let ended = self.ended_turns(&tx, request, &session_id, &thread_id, None, window).await?;
+            return Ok(Answer::read(ThreadRead::of(&view, thread, Some(&ended))));
+        }
+        self.thread_of_another(&tx, request, &session_id, &thread_id).await
+    }
+
+    /// A thread that a subagent or a task's attempt has: they share the rest of their ids.
+    async fn thread_of_another(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        thread: &ThreadId,
+    ) -> Result<Answer<ThreadRead>, Error> {
+        use crate::fact::id::{Id, SubagentId};
+        let missing = || Error::not_found("thread", thread);
+        if let Some(event) = self.events_of(request, session, thread).await? {
+            if let Some(subagent) = event.fact.ids.subagent()
+                && let Some(state) = self.load::<Subagent>(tx, request, subagent.as_str()).await?
+                && let Some(read) = ThreadRead::of_subagent(&state.view)
+            {
+                return Ok(Answer::read(read));
+            }
+            if let Some(task) = event.fact.ids.task()
+                && let Some(state) = self.load::<Task>(tx, request, task.as_str()).await?
+                && let Some(read) = ThreadRead::of_task(&state.view)
+            {
+                return Ok(Answer::read(read));
+            }
+        }
+        let subagent = SubagentId::with_suffix(thread.suffix());
+        let state = self.load::<Subagent>(tx, request, subagent.as_str()).await?;
+        let state = state.filter(|state| state.work.as_ref().is_some_and(|work| work.session == *session));
+        let read = state.and_then(|state| ThreadRead::of_subagent(&state.view));
+        read.map(Answer::read).ok_or_else(missing)
+    }
+
+    pub(super) async fn get_tool_inventory(
+        &self,
+        request: &Request<'_>,
+        args: GetToolInventory,
+    ) -> Result<Answer<serde_json::Value>, Error> {
+        self.check_agent(args.agent.as_deref())?;
+        if let Some(session) = &args.session_id {
+            let (state, _) = self.session(&self.store.begin(), request, session).await?;
+            let inventory = ToolInventory::of(session, &state.view);
+            let told = serde_json::to_value(inventory).expect("views serialize into memory without fail");
+            if state.view.summary.tools.is_some() {
+                return Ok(Answer::read(told));
+            }
+        }
+        // Nothing was resolved for a turn yet: this is what one would get.
+        let tools = self.engine.inventory();
+        let agent = args.agent.unwrap_or_else(|| crate::scripted::AGENT.into());
+        Ok(Answer::read(serde_json::json!({
+            "sessionId": args.session_id,
+            "agent": agent,
+            "source": "current",
+            "count": tools.len(),
+            "tools": tools,
+        })))
+    }
+
+    pub(super) async fn get_execution_environment(
+        &self,
+        request: &Request<'_>,
+        args: GetExecutionEnvironment,
+    ) -> Result<Answer<ExecutionEnvironment>, Error> {
+        let (state, _) = self.session(&self.store.begin(), request, &args.session_id).await?;
+        if let Some(thread) = &args.thread_id
+            && state.view.thread(thread).is_none()
+        {
+            return Err(Error::not_found("thread", thread));
+        }
+        Ok(Answer::read(ExecutionEnvironment::of(&args.session_id, &state.view, args.thread_id.as_ref())))
+    }
+}
+
+/// Whether a session is there at all, for those who read its feed.
+impl Runtime {
+    /// Refuses a session that does not exist, or is another tenant's.
+    pub async fn known_session(&self, caller: &super::Caller, session: &SessionId) -> Result<(), Error> {
+        let address = cadre_cluster::address::Address::new(
+            &caller.tenant,
+            crate::entity::kind::SESSION,
+            session.as_str(),
+        );
+        let address = address.map_err(|_| Error::not_found("session", session))?;
+        let stored = self.store.begin().snapshot_get(&keys::state(&address)).await.map_err(unreadable)?;
+        let stored = stored.ok_or_else(|| Error::not_found("session", session))?;
+        let (_, state) = cadre_cluster::host::read_entity::<Session>(&stored).map_err(unreadable)?;
+        if state.work.is_some() { Ok(()) } else { Err(Error::not_found("session", session)) }
+    }
+}

@@ -1,0 +1,435 @@
+//! The commands about subagents.
+
+use std::time::Duration;
+
+use cadre_cluster::store::Transaction;
+use tokio::time::Instant;
+
+use super::{Request, Runtime, load::List, turns::unexpected};
+use crate::{
+    control::{
+        Error,
+        args::{
+            CloseSubagent, ListSubagents, ResumeSubagent, SendSubagentInput, SpawnSubagent, WaitMode,
+            WaitSubagents,
+        },
+        result::{Answer, SubagentState, Subagents, Waited, WaitedSubagent},
+    },
+    entity::{
+        Named, Session, Subagent, Task, kind, records, session,
+        subagent::{Command, Reply, State, Work},
+        task,
+    },
+    fact::{
+        id::{SessionId, SubagentId},
+        status::SubagentStatus,
+    },
+    view::SubagentView,
+};
+
+/// How many of those that are waited for an answer names.
+const WAITED_NAMED_MAX: usize = 1_000;
+
+impl Runtime {
+    pub(super) async fn spawn_subagent(
+        &self,
+        request: &Request<'_>,
+        mut args: SpawnSubagent,
+    ) -> Result<Answer<SubagentState>, Error> {
+        self.check_agent(args.agent.as_deref())?;
+        let session = args.session_id.clone();
+        self.open_session(request, &session).await?;
+        if let Some(id) = &args.subagent_id
+            && let Some(work) = self.existing_subagent(request, id).await?
+        {
+            return self.spawned_before(request, &args, &work);
+        }
+        let source = self.source(request, Some(&session), std::mem::take(&mut args.input)).await?;
+        let parent = (args.parent_subagent_id.clone(), args.task_id.clone());
+        let args = Named(Box::new(args));
+        let (subagent, thread, turn, cursor) = match parent {
+            (Some(parent), _) => {
+                let known = self.subagent(request, &parent).await;
+                let known = known.map_err(|error| error.with("field", "parentSubagentId"))?;
+                same_session(&known.session, &session, "parentSubagentId", &parent)?;
+                let address = request.address(kind::SUBAGENT, parent.as_str());
+                let called =
+                    self.ask::<Subagent>(request, &address, &Command::Spawn { args, source }).await?;
+                let Reply { subagent, thread, turn, .. } = called.reply;
+                (subagent, thread, turn, called.cursor)
+            }
+            (None, Some(parent)) => {
+                let known =
+                    self.task(request, &parent).await.map_err(|error| error.with("field", "taskId"))?;
+                same_session(&known.session, &session, "taskId", &parent)?;
+                let address = request.address(kind::TASK, parent.as_str());
+                let command = task::Command::Spawn { args, source };
+                let called = self.ask::<Task>(request, &address, &command).await?;
+                let task::Reply::Spawned { subagent, thread, turn } = called.reply else {
+                    return Err(unexpected());
+                };
+                (subagent, thread, turn, called.cursor)
+            }
+            (None, None) => {
+                let address = request.address(kind::SESSION, session.as_str());
+                let command = session::Command::Spawn { args, source };
+                let called = self.ask::<Session>(request, &address, &command).await?;
+                let session::Reply::Spawned { subagent, thread, turn } = called.reply else {
+                    return Err(unexpected());
+                };
+                (subagent, thread, turn, called.cursor)
+            }
+        };
+        // The child hears of it from its parent; the caller may ask for it right away.
+        let started = async || Ok(self.existing_subagent(request, &subagent).await?.map(|work| work.status));
+        let status = self.wait_for(request, &session, request.until, started).await?;
+        let result = SubagentState {
+            subagent_id: subagent,
+            thread_id: thread,
+            turn_id: turn,
+            status: status.unwrap_or(SubagentStatus::Queued),
+            session_id: Some(session),
+            attempt: Some(1),
+        };
+        let cursor = match cursor {
+            Some(cursor) => cursor,
+            None => self.end_of_feed(request, result.session_id.as_ref().expect("set above")).await?,
+        };
+        Ok(Answer { result, cursor: Some(cursor) })
+    }
+
+    /// A subagent of that id exists: the same request is answered the same.
+    fn spawned_before(
+        &self,
+        request: &Request<'_>,
+        args: &SpawnSubagent,
+        work: &Work,
+    ) -> Result<Answer<SubagentState>, Error> {
+        let _ = request;
+        let same = work.session == args.session_id
+            && args.agent.as_ref().is_none_or(|agent| *agent == work.run.agent)
+            && work.spec.role == args.role
+            && work.spec.nickname == args.nickname
+            && work.spec.isolation == args.isolation
+            && work.spec.deadline_ms == args.deadline_ms
+            && work.lineage.subagent == args.parent_subagent_id
+            && *work.run.source() == crate::exec::Source::Inline(args.input.clone());
+        let id = args.subagent_id.clone().ok_or_else(unexpected)?;
+        if !same {
+            let message = format!("the subagent {id} exists with other content");
+            return Err(Error::conflict(work.status.as_str(), message));
+        }
+        Ok(Answer::read(state_of(id, work)))
+    }
+
+    async fn existing_subagent(&self, request: &Request<'_>, id: &SubagentId) -> Result<Option<Work>, Error> {
+        let state = self.load::<Subagent>(&self.store.begin(), request, id.as_str()).await?;
+        Ok(state.and_then(|state| state.work))
+    }
+
+    /// A subagent that exists.
+    async fn subagent(&self, request: &Request<'_>, id: &SubagentId) -> Result<Work, Error> {
+        self.existing_subagent(request, id).await?.ok_or_else(|| Error::not_found("subagent", id))
+    }
+
+    async fn tell_subagent(
+        &self,
+        request: &Request<'_>,
+        id: &SubagentId,
+        command: Command,
+    ) -> Result<Answer<SubagentState>, Error> {
+        let address = request.address(kind::SUBAGENT, id.as_str());
+        let called = self.ask::<Subagent>(request, &address, &command).await?;
+        let Reply { subagent, thread, turn, status } = called.reply;
+        let result = SubagentState {
+            subagent_id: subagent,
+            thread_id: thread,
+            turn_id: turn,
+            status,
+            session_id: None,
+            attempt: None,
+        };
+        Ok(Answer { result, cursor: called.cursor })
+    }
+
+    pub(super) async fn send_subagent_input(
+        &self,
+        request: &Request<'_>,
+        args: SendSubagentInput,
+    ) -> Result<Answer<SubagentState>, Error> {
+        let command = Command::Input { input: args.input, by: request.by() };
+        self.tell_subagent(request, &args.subagent_id, command).await
+    }
+
+    pub(super) async fn resume_subagent(
+        &self,
+        request: &Request<'_>,
+        args: ResumeSubagent,
+    ) -> Result<Answer<SubagentState>, Error> {
+        self.tell_subagent(request, &args.subagent_id, Command::Resume { by: request.by() }).await
+    }
+
+    pub(super) async fn close_subagent(
+        &self,
+        request: &Request<'_>,
+        args: CloseSubagent,
+    ) -> Result<Answer<SubagentState>, Error> {
+        let id = args.subagent_id;
+        let session = self.subagent(request, &id).await?.session;
+        let command = Command::Close { reason: args.reason, by: request.by() };
+        let mut answer = self.tell_subagent(request, &id, command).await?;
+        let closed = async || {
+            let work = self.subagent(request, &id).await?;
+            Ok(work.closed.then_some(work.status))
+        };
+        match self.wait_for(request, &session, request.until, closed).await? {
+            Some(status) => {
+                answer.result.status = status;
+                answer.cursor = Some(self.end_of_feed(request, &session).await?);
+            }
+            None => answer.result.status = SubagentStatus::Cancelling,
+        }
+        Ok(answer)
+    }
+
+    pub(super) async fn wait_subagents(
+        &self,
+        request: &Request<'_>,
+        args: WaitSubagents,
+    ) -> Result<Answer<Waited>, Error> {
+        let (session, parent) = match (&args.subagent_ids, &args.parent_id) {
+            (Some(ids), _) => {
+                let first = ids.first().ok_or_else(|| Error::invalid("subagentIds", "must not be empty"))?;
+                (self.subagent(request, first).await?.session, None)
+            }
+            (None, Some(parent)) => (self.session_of(request, parent.as_str()).await?, Some(parent.as_str())),
+            (None, None) => return Err(Error::invalid("subagentIds", "say whom to wait for")),
+        };
+        let until = Instant::now() + Duration::from_millis(args.timeout_ms);
+        let look = async |whatever: bool| {
+            let tx = self.store.begin();
+            let mut seen = Vec::new();
+            match (&args.subagent_ids, parent) {
+                (Some(ids), _) => {
+                    for id in ids {
+                        let state = self.load::<Subagent>(&tx, request, id.as_str()).await?;
+                        let state = state.filter(|state| state.work.is_some());
+                        let state = state.ok_or_else(|| Error::not_found("subagent", id))?;
+                        seen.push(waited(id.clone(), &state));
+                    }
+                }
+                (None, Some(parent)) => {
+                    let prefix = records::subagents(&session, parent);
+                    let mut after: Option<String> = None;
+                    loop {
+                        let list = List {
+                            prefix: prefix.clone(),
+                            after: after.as_deref(),
+                            field: "parentId",
+                            newest_first: false,
+                        };
+                        let look = async |id: String| {
+                            let Ok(id) = SubagentId::parse(&id) else { return Ok(None) };
+                            let state = self.load::<Subagent>(&tx, request, id.as_str()).await?;
+                            Ok(state.map(|state| waited(id, &state)))
+                        };
+                        let (some, more) = self.page(&tx, request, list, 1_000, look).await?;
+                        seen.extend(some);
+                        after = more;
+                        if after.is_none() {
+                            break;
+                        }
+                    }
+                }
+                (None, None) => {}
+            }
+            let total = seen.len() as u64;
+            let ended = seen.iter().filter(|waited| waited.status.is_terminal()).count() as u64;
+            let is_met = match args.mode {
+                WaitMode::All => ended == total,
+                WaitMode::Any => ended > 0 || total == 0,
+            };
+            seen.truncate(WAITED_NAMED_MAX);
+            let found = Waited { subagents: seen, timed_out: !is_met, mode: args.mode, total, ended };
+            Ok((is_met || whatever).then_some(found))
+        };
+        if let Some(found) = self.wait_for(request, &session, until, async || look(false).await).await? {
+            return Ok(Answer::read(found));
+        }
+        look(true).await?.map(Answer::read).ok_or_else(unexpected)
+    }
+
+    /// The session of a subagent, a task or a session.
+    async fn session_of(&self, request: &Request<'_>, id: &str) -> Result<SessionId, Error> {
+        let tx = self.store.begin();
+        if let Some(work) = self.load::<Subagent>(&tx, request, id).await?.and_then(|state| state.work) {
+            return Ok(work.session);
+        }
+        if let Some(work) = self.load::<Task>(&tx, request, id).await?.and_then(|state| state.work) {
+            return Ok(work.session);
+        }
+        if let Some(work) = self.load::<Session>(&tx, request, id).await?.and_then(|state| state.work) {
+            return Ok(work.id);
+        }
+        Err(Error::not_found("parent", id))
+    }
+
+    pub(super) async fn list_subagents(
+        &self,
+        request: &Request<'_>,
+        args: ListSubagents,
+    ) -> Result<Answer<Subagents<SubagentView>>, Error> {
+        let tx = self.store.begin();
+        self.session(&tx, request, &args.session_id).await?;
+        let root = args.parent_id.as_ref().map_or(args.session_id.as_str(), |parent| parent.as_str());
+        // Without a parent everybody is meant, with one its children, unless the caller says how deep.
+        let depth = args.depth.unwrap_or(if args.parent_id.is_some() { 1 } else { u32::MAX });
+        let mut walk = Walk::begin(root, depth, args.after.as_deref())?;
+        let (mut subagents, limit) = (Vec::new(), args.limit.get());
+        let mut looked = 0;
+        let more = loop {
+            if subagents.len() >= limit || looked >= 2_000 {
+                break walk.peek(self, &tx, request, &args.session_id).await?;
+            }
+            let Some(id) = walk.next(self, &tx, request, &args.session_id).await? else { break None };
+            looked += 1;
+            let Some(state) = self.load::<Subagent>(&tx, request, id.as_str()).await? else { continue };
+            if args.status.is_none_or(|status| status == state.view.status) {
+                subagents.push(SubagentView { session_id: Some(args.session_id.clone()), ..state.view.0 });
+            }
+        };
+        Ok(Answer::read(Subagents { subagents, has_more: more.is_some(), cursor: more }))
+    }
+}
+
+/// A walk through a tree of subagents, parents before children. Its position is the path to the last one seen, so that
+/// a page costs what it returns.
+struct Walk {
+    root: String,
+    depth: u32,
+    path: Vec<String>,
+    /// The next one, already found.
+    found: Option<Vec<String>>,
+}
+
+impl Walk {
+    fn begin(root: &str, depth: u32, after: Option<&str>) -> Result<Self, Error> {
+        let path: Vec<String> =
+            after.map_or(Vec::new(), |after| after.split('/').map(str::to_owned).collect());
+        if path.iter().any(|id| SubagentId::parse(id).is_err()) {
+            return Err(Error::invalid("after", "is not a position in this list"));
+        }
+        Ok(Self { root: root.to_owned(), depth, path, found: None })
+    }
+
+    async fn next(
+        &mut self,
+        runtime: &Runtime,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+    ) -> Result<Option<SubagentId>, Error> {
+        let next = match self.found.take() {
+            Some(found) => Some(found),
+            None => self.after_path(runtime, tx, request, session).await?,
+        };
+        let Some(path) = next else { return Ok(None) };
+        self.path = path;
+        Ok(self.path.last().and_then(|id| SubagentId::parse(id).ok()))
+    }
+
+    /// The position to go on from, if there is anything more.
+    async fn peek(
+        &mut self,
+        runtime: &Runtime,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+    ) -> Result<Option<String>, Error> {
+        self.found = self.after_path(runtime, tx, request, session).await?;
+        Ok(self.found.is_some().then(|| self.path.join("/")))
+    }
+
+    /// The path of what comes after the current one: its first child, else its next sibling, else that of its parent.
+    async fn after_path(
+        &self,
+        runtime: &Runtime,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let mut path = self.path.clone();
+        if (path.len() as u64) < u64::from(self.depth) {
+            let parent = path.last().unwrap_or(&self.root).clone();
+            if let Some(child) = runtime.child_after(tx, request, session, &parent, None).await? {
+                path.push(child);
+                return Ok(Some(path));
+            }
+        }
+        while let Some(last) = path.pop() {
+            let parent = path.last().unwrap_or(&self.root).clone();
+            if let Some(sibling) = runtime.child_after(tx, request, session, &parent, Some(&last)).await? {
+                path.push(sibling);
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Runtime {
+    async fn child_after(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        parent: &str,
+        after: Option<&str>,
+    ) -> Result<Option<String>, Error> {
+        use cadre_cluster::{
+            keys,
+            store::{KeyRange, RangeRead, key_after},
+        };
+        let tenant = &request.caller.tenant;
+        let mut range = KeyRange::prefix(keys::data(tenant, &records::subagents(session, parent)).to_vec());
+        if let Some(after) = after {
+            range.begin = key_after(&keys::data(tenant, &records::subagent(session, parent, after)));
+        }
+        let page =
+            tx.snapshot_range(&RangeRead::new(range).limit(1)).await.map_err(super::request::unreadable)?;
+        let data = keys::data(tenant, &[]).len();
+        Ok(page.pairs.first().and_then(|pair| records::last_id(&pair.key[data..])))
+    }
+}
+
+fn waited(id: SubagentId, state: &State) -> WaitedSubagent {
+    WaitedSubagent {
+        subagent_id: id,
+        status: state.work.as_ref().map_or(state.view.status, |work| work.status),
+        summary: None,
+        error: state.view.last_error.clone(),
+    }
+}
+
+fn state_of(id: SubagentId, work: &Work) -> SubagentState {
+    SubagentState {
+        subagent_id: id,
+        thread_id: work.run.thread.clone(),
+        turn_id: work.run.turn.clone(),
+        status: work.status,
+        session_id: Some(work.session.clone()),
+        attempt: Some(work.run.attempt),
+    }
+}
+
+fn same_session(
+    known: &SessionId,
+    asked: &SessionId,
+    field: &str,
+    id: impl std::fmt::Display,
+) -> Result<(), Error> {
+    if known == asked {
+        return Ok(());
+    }
+    Err(Error::invalid(field, format!("{id} belongs to another session")))
+}

@@ -1,0 +1,382 @@
+//! The commands about tasks.
+
+use cadre_cluster::{
+    keys,
+    store::{Attempt, KeyRange, RangeRead},
+};
+use std::collections::BTreeSet;
+
+use super::{Request, Runtime, load::List, request::unreadable, turns::unexpected};
+use crate::{
+    control::{
+        Error,
+        args::{
+            AppendTaskProgress, CancelTask, CompleteTask, CreateTask, FailTask, GetTask, LinkTasks,
+            ListTasks, PauseTask, ResumeTask, RetryTask, StartTask, UnlinkTasks, UpdateTask,
+        },
+        result::{Answer, GetTaskResult, TaskLink, TaskState, Tasks},
+    },
+    entity::{
+        Child, Lineage, Named, Start, Task, kind, records,
+        task::{Command, Reply, State},
+    },
+    fact::id::{SessionId, TaskId},
+    view::TaskView,
+};
+
+/// How far a search for a cycle goes.
+const GRAPH_MAX: usize = 10_000;
+
+impl Runtime {
+    pub(super) async fn create_task(
+        &self,
+        request: &Request<'_>,
+        mut args: CreateTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        self.check_agent(args.agent.as_deref())?;
+        let mut ids = request.ids();
+        let task = args.task_id.clone().unwrap_or_else(|| ids.next());
+        let parent = match &args.parent_task_id {
+            Some(parent) => Some(self.task(request, parent).await?),
+            None => None,
+        };
+        let session = match (&args.session_id, &parent) {
+            (Some(session), _) => session.clone(),
+            (None, Some(parent)) => parent.session.clone(),
+            (None, None) => self.own_session(request, &args).await?,
+        };
+        if args.session_id.is_some() {
+            self.open_session(request, &session).await?;
+        }
+        for need in &args.depends_on {
+            self.task(request, need).await.map_err(|error| error.with("field", "dependsOn"))?;
+        }
+        let input = self.source(request, Some(&session), std::mem::take(&mut args.input)).await?;
+        let agent = args.agent.clone().unwrap_or_else(|| crate::scripted::AGENT.into());
+        let start = Start {
+            session: session.clone(),
+            parent: None,
+            lineage: Lineage { task: args.parent_task_id.clone(), ..Lineage::default() },
+            agent,
+            input,
+            depth: 0,
+            what: Child::Task(Named(Box::new(args.clone()))),
+        };
+        let (address, command) = match (&args.parent_task_id, self.existing_task(request, &task).await?) {
+            (Some(parent), None) => (
+                request.address(kind::TASK, parent.as_str()),
+                Command::AddChild(task.clone(), Box::new(start)),
+            ),
+            (Some(_), Some(_)) | (None, _) => {
+                (request.address(kind::TASK, task.as_str()), Command::Create(Box::new(start)))
+            }
+        };
+        let called = self.ask::<Task>(request, &address, &command).await?;
+        let mut state = task_state(called.reply)?;
+        state.session_id = Some(session);
+        Ok(Answer { result: state, cursor: called.cursor })
+    }
+
+    /// A task without a session gets one of its own.
+    async fn own_session(&self, request: &Request<'_>, args: &CreateTask) -> Result<SessionId, Error> {
+        let mut ids = request.ids();
+        let _: TaskId = ids.next();
+        let session: SessionId = ids.next();
+        self.make_session(request, &session, args.title.clone(), args.agent.clone()).await?;
+        Ok(session)
+    }
+
+    async fn existing_task(&self, request: &Request<'_>, task: &TaskId) -> Result<Option<State>, Error> {
+        let state = self.load::<Task>(&self.store.begin(), request, task.as_str()).await?;
+        Ok(state.filter(|state| state.work.is_some()))
+    }
+
+    /// A task that exists.
+    pub(super) async fn task(
+        &self,
+        request: &Request<'_>,
+        task: &TaskId,
+    ) -> Result<crate::entity::task::Work, Error> {
+        let state = self.existing_task(request, task).await?;
+        state.and_then(|state| state.work).ok_or_else(|| Error::not_found("task", task))
+    }
+
+    async fn tell_task(
+        &self,
+        request: &Request<'_>,
+        task: &TaskId,
+        command: Command,
+    ) -> Result<Answer<TaskState>, Error> {
+        let address = request.address(kind::TASK, task.as_str());
+        let called = self.ask::<Task>(request, &address, &command).await?;
+        Ok(Answer { result: task_state(called.reply)?, cursor: called.cursor })
+    }
+
+    pub(super) async fn update_task(
+        &self,
+        request: &Request<'_>,
+        args: UpdateTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        let task = args.task_id.clone();
+        self.tell_task(request, &task, Command::Update(Named(Box::new(args)))).await
+    }
+
+    pub(super) async fn start_task(
+        &self,
+        request: &Request<'_>,
+        args: StartTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        self.tell_task(request, &args.task_id, Command::Start { by: request.by() }).await
+    }
+
+    pub(super) async fn append_task_progress(
+        &self,
+        request: &Request<'_>,
+        args: AppendTaskProgress,
+    ) -> Result<Answer<TaskState>, Error> {
+        let task = args.task_id.clone();
+        self.tell_task(request, &task, Command::Progress(Named(Box::new(args)))).await
+    }
+
+    pub(super) async fn pause_task(
+        &self,
+        request: &Request<'_>,
+        args: PauseTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        let command = Command::Pause { reason: args.reason, by: request.by() };
+        self.tell_task(request, &args.task_id, command).await
+    }
+
+    pub(super) async fn resume_task(
+        &self,
+        request: &Request<'_>,
+        args: ResumeTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        self.tell_task(request, &args.task_id, Command::Resume { by: request.by() }).await
+    }
+
+    pub(super) async fn cancel_task(
+        &self,
+        request: &Request<'_>,
+        args: CancelTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        let CancelTask { task_id, reason, propagate } = args;
+        let session = self.task(request, &task_id).await?.session;
+        let command = Command::Cancel { reason, propagate, by: request.by() };
+        let mut answer = self.tell_task(request, &task_id, command).await?;
+        let closed = async || {
+            let work = self.task(request, &task_id).await?;
+            let over = work.status.is_terminal() && (work.closed || !propagate);
+            Ok(over.then_some(work.status))
+        };
+        if let Some(status) = self.wait_for(request, &session, request.until, closed).await? {
+            answer.result.status = status;
+            answer.cursor = Some(self.end_of_feed(request, &session).await?);
+        }
+        Ok(answer)
+    }
+
+    pub(super) async fn retry_task(
+        &self,
+        request: &Request<'_>,
+        args: RetryTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        let command = Command::Retry { reason: args.reason, by: request.by() };
+        self.tell_task(request, &args.task_id, command).await
+    }
+
+    pub(super) async fn complete_task(
+        &self,
+        request: &Request<'_>,
+        args: CompleteTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        let task = args.task_id.clone();
+        let command = Command::Complete { args: Named(Box::new(args)), by: request.by() };
+        self.tell_task(request, &task, command).await
+    }
+
+    pub(super) async fn fail_task(
+        &self,
+        request: &Request<'_>,
+        args: FailTask,
+    ) -> Result<Answer<TaskState>, Error> {
+        let command = Command::Fail { error: args.error, by: request.by() };
+        self.tell_task(request, &args.task_id, command).await
+    }
+
+    pub(super) async fn get_task(
+        &self,
+        request: &Request<'_>,
+        args: GetTask,
+    ) -> Result<Answer<GetTaskResult<TaskView>>, Error> {
+        let state = self.existing_task(request, &args.task_id).await?;
+        let state = state.ok_or_else(|| Error::not_found("task", &args.task_id))?;
+        Ok(Answer::read(GetTaskResult { task: served(state) }))
+    }
+
+    pub(super) async fn list_tasks(
+        &self,
+        request: &Request<'_>,
+        args: ListTasks,
+    ) -> Result<Answer<Tasks<TaskView>>, Error> {
+        let prefix = match (&args.parent_task_id, &args.session_id) {
+            (Some(parent), _) => records::task_children(parent),
+            (None, Some(session)) => {
+                self.session(&self.store.begin(), request, session).await?;
+                records::tasks(session)
+            }
+            (None, None) => records::all_tasks(),
+        };
+        let tx = self.store.begin();
+        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: false };
+        let look = async |id: String| {
+            let state = self.load::<Task>(&tx, request, &id).await?;
+            let Some(state) = state else { return Ok(None) };
+            let Some(work) = &state.work else { return Ok(None) };
+            let wanted = args.status.is_none_or(|status| status == work.status)
+                && args.session_id.as_ref().is_none_or(|session| *session == work.session);
+            Ok(wanted.then(|| served(state)))
+        };
+        let (tasks, more) = self.page(&tx, request, list, args.limit.get(), look).await?;
+        Ok(Answer::read(Tasks { tasks, has_more: more.is_some(), cursor: more }))
+    }
+
+    pub(super) async fn link_tasks(
+        &self,
+        request: &Request<'_>,
+        args: LinkTasks,
+    ) -> Result<Answer<TaskLink>, Error> {
+        let (blocker, blocked, edge) = direction(&args.from, &args.to, &args.kind);
+        self.task(request, &args.from).await.map_err(|error| error.with("field", "from"))?;
+        self.task(request, &args.to).await.map_err(|error| error.with("field", "to"))?;
+        let (task, target) = if edge { (blocked, blocker) } else { (&args.from, &args.to) };
+        if edge {
+            self.add_edge(request, blocker, blocked).await?;
+        }
+        let kind = if edge { crate::entity::task::BLOCKS.to_owned() } else { args.kind.clone() };
+        let command = Command::Link { kind, target: target.to_string(), reason: args.reason.clone() };
+        let answered = self.tell_task(request, task, command).await;
+        if answered.is_err() && edge {
+            self.remove_edge(request, blocker, blocked).await?;
+        }
+        let answered = answered?;
+        let result = TaskLink {
+            from: args.from,
+            to: args.to,
+            kind: args.kind,
+            linked: true,
+            status: Some(answered.result.status),
+        };
+        Ok(Answer { result, cursor: answered.cursor })
+    }
+
+    pub(super) async fn unlink_tasks(
+        &self,
+        request: &Request<'_>,
+        args: UnlinkTasks,
+    ) -> Result<Answer<TaskLink>, Error> {
+        let (blocker, blocked, edge) = direction(&args.from, &args.to, &args.kind);
+        let (task, target) = if edge { (blocked, blocker) } else { (&args.from, &args.to) };
+        let kind = if edge { crate::entity::task::BLOCKS.to_owned() } else { args.kind.clone() };
+        let command = Command::Unlink { kind, target: target.to_string() };
+        let answered = self.tell_task(request, task, command).await?;
+        if edge {
+            self.remove_edge(request, blocker, blocked).await?;
+        }
+        let result = TaskLink {
+            from: args.from,
+            to: args.to,
+            kind: args.kind,
+            linked: false,
+            status: Some(answered.result.status),
+        };
+        Ok(Answer { result, cursor: answered.cursor })
+    }
+
+    /// Adds an edge unless that closes a cycle. Two callers who each add half of a cycle conflict in the store, and one
+    /// of them sees the other's half.
+    async fn add_edge(&self, request: &Request<'_>, from: &TaskId, to: &TaskId) -> Result<(), Error> {
+        let tenant = &request.caller.tenant;
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            let (mut seen, mut open) = (BTreeSet::new(), vec![to.clone()]);
+            while let Some(task) = open.pop() {
+                if task == *from {
+                    let message = format!("{from} already waits for {to}: the edge would close a cycle");
+                    return Err(Error::conflict("cycle", message));
+                }
+                if !seen.insert(task.clone()) {
+                    continue;
+                }
+                if seen.len() > GRAPH_MAX {
+                    return Err(Error::rate_limited(60_000, format!("the graph has over {GRAPH_MAX} tasks")));
+                }
+                let range = KeyRange::prefix(keys::data(tenant, &records::edges(&task)).to_vec());
+                let page = tx.range(&RangeRead::new(range).limit(1_000)).await.map_err(unreadable)?;
+                let data = keys::data(tenant, &[]).len();
+                let ids = page.pairs.iter().filter_map(|pair| records::last_id(&pair.key[data..]));
+                open.extend(ids.filter_map(|id| TaskId::parse(&id).ok()));
+                // What a task was created to wait for cannot close a cycle by itself, but be part of one.
+                open.extend(self.waiting_for(request, &task).await?);
+            }
+            tx.set(keys::data(tenant, &records::edge(from, to)), &[][..]);
+            match tx.commit().await {
+                Ok(_) => return Ok(()),
+                Err(error) => attempt.again(error).await.map_err(unreadable)?,
+            }
+        }
+    }
+
+    /// The tasks that wait for a task since they were created.
+    async fn waiting_for(&self, request: &Request<'_>, task: &TaskId) -> Result<Vec<TaskId>, Error> {
+        let state = self.existing_task(request, task).await?;
+        Ok(state
+            .and_then(|state| state.work)
+            .map(|work| work.watchers.into_iter().collect())
+            .unwrap_or_default())
+    }
+
+    async fn remove_edge(&self, request: &Request<'_>, from: &TaskId, to: &TaskId) -> Result<(), Error> {
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            tx.clear(keys::data(&request.caller.tenant, &records::edge(from, to)));
+            match tx.commit().await {
+                Ok(_) => return Ok(()),
+                Err(error) => attempt.again(error).await.map_err(unreadable)?,
+            }
+        }
+    }
+}
+
+/// Which task blocks which, when the edge is of that kind.
+fn direction<'a>(from: &'a TaskId, to: &'a TaskId, kind: &str) -> (&'a TaskId, &'a TaskId, bool) {
+    match kind {
+        crate::entity::task::BLOCKS => (from, to, true),
+        crate::control::args::DEPENDS_ON => (to, from, true),
+        _ => (from, to, false),
+    }
+}
+
+/// A task as it is shown.
+pub(super) fn served(state: State) -> TaskView {
+    let mut view = state.view.0;
+    if let Some(work) = state.work {
+        view.session_id = Some(work.session);
+    }
+    view
+}
+
+fn task_state(reply: Reply) -> Result<TaskState, Error> {
+    let Reply::Task { task, status, run } = reply else { return Err(unexpected()) };
+    Ok(TaskState {
+        task_id: task,
+        status,
+        session_id: None,
+        attempt: None,
+        run_id: run,
+        thread_id: None,
+        turn_id: None,
+    })
+}

@@ -1,0 +1,282 @@
+//! The commands about turns.
+
+use cadre_cluster::feed::Cursor;
+
+use super::{EventFilter, Request, Runtime};
+use crate::{
+    control::{
+        Error,
+        args::{InterruptTurn, PromoteQueuedTurn, RemoveQueuedTurn, RespondAction, ResumeThread, SubmitTurn},
+        result::{
+            ActionState, Answer, InterruptStatus, Interrupted, QueueState, SubmissionStatus, ThreadResumed,
+            TurnSubmission,
+        },
+    },
+    entity::{
+        Named, Session, Subagent, Task, kind,
+        session::{Command, Reply},
+        subagent, task,
+    },
+    exec::{Response, Source},
+    fact::{
+        Part, Payload,
+        id::{SessionId, ThreadId, TurnId},
+        status::{ActionStatus, ThreadStatus, TurnStatus},
+    },
+};
+
+/// What goes along with a command; larger inputs are stored first.
+const SENT_BYTES_MAX: usize = 128 * 1024;
+
+impl Runtime {
+    /// The input of a command, here or stored.
+    pub(super) async fn source(
+        &self,
+        request: &Request<'_>,
+        session: Option<&SessionId>,
+        input: Vec<Part>,
+    ) -> Result<Source, Error> {
+        let source = Source::Inline(input);
+        let size = source.size();
+        let limit = self.engine.limits.input_bytes;
+        if size > limit {
+            return Err(Error::too_large(limit as u64, size as u64).with("field", "input"));
+        }
+        let Source::Inline(input) = source else { return Ok(source) };
+        if size <= SENT_BYTES_MAX {
+            return Ok(Source::Inline(input));
+        }
+        let content = serde_json::to_vec(&input).expect("parts serialize into memory without fail");
+        let new = crate::blob::NewBlob {
+            blob: request.ids().next(),
+            media_type: "application/json".into(),
+            session: session.cloned(),
+            content: content.into(),
+        };
+        let blob = new.blob.clone();
+        self.blobs.write(&request.caller.tenant, new).await.map_err(super::request::unreadable)?;
+        Ok(Source::Stored(blob))
+    }
+
+    /// Refuses an agent that nobody knows.
+    pub(super) fn check_agent(&self, agent: Option<&str>) -> Result<(), Error> {
+        match agent {
+            Some(agent) if !self.engine.knows_agent(agent) => {
+                Err(Error::not_found("agent", agent).with("field", "agent"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn submit_turn(
+        &self,
+        request: &Request<'_>,
+        mut args: SubmitTurn,
+    ) -> Result<Answer<TurnSubmission>, Error> {
+        self.check_agent(args.agent.as_deref())?;
+        let session = args.session_id.clone().unwrap_or_else(|| request.ids().next());
+        let source = self.source(request, Some(&session), std::mem::take(&mut args.input)).await?;
+        let address = request.address(kind::SESSION, session.as_str());
+        let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
+        let called = self.ask::<Session>(request, &address, &command).await?;
+        let Reply::Submitted { thread, turn, position } = called.reply else { return Err(unexpected()) };
+        let status = if position.is_some() { SubmissionStatus::Queued } else { SubmissionStatus::Accepted };
+        let result = TurnSubmission {
+            session_id: session,
+            thread_id: thread,
+            turn_id: turn,
+            status,
+            queue_position: position,
+        };
+        Ok(Answer { result, cursor: called.cursor })
+    }
+
+    pub(super) async fn interrupt_turn(
+        &self,
+        request: &Request<'_>,
+        args: InterruptTurn,
+    ) -> Result<Answer<Interrupted>, Error> {
+        let session = args.session_id.clone();
+        let address = request.address(kind::SESSION, session.as_str());
+        let (_, work) = self.session(&self.store.begin(), request, &session).await?;
+        if let Some(turn) = &args.turn_id {
+            self.known_turn(request, &session, turn).await?;
+        }
+        let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
+        let called = self.ask::<Session>(request, &address, &command).await?;
+        let Reply::Interrupted { thread, turn } = called.reply else { return Err(unexpected()) };
+        drop(work);
+        let mut result = Interrupted {
+            session_id: session.clone(),
+            status: InterruptStatus::Idle,
+            thread_id: thread,
+            turn_id: turn.clone(),
+            removed: Vec::new(),
+        };
+        let Some(turn) = turn else { return Ok(Answer { result, cursor: called.cursor }) };
+        let closed = async || {
+            let (_, work) = self.session(&self.store.begin(), request, &session).await?;
+            let is_open = work.threads.iter().any(|thread| {
+                thread.run.as_ref().is_some_and(|run| run.turn == turn)
+                    || thread.lingering.iter().any(|run| run.turn == turn)
+            });
+            Ok((!is_open).then_some(()))
+        };
+        if self.wait_for(request, &session, request.until, closed).await?.is_none() {
+            result.status = InterruptStatus::Cancelling;
+            return Ok(Answer { result, cursor: called.cursor });
+        }
+        let ended = self.turn_end(request, &session, &turn).await?;
+        let Some((status, cursor, thread)) = ended else { return Err(Error::not_found("turn", &turn)) };
+        result.status = status.into();
+        result.thread_id = result.thread_id.or(thread);
+        Ok(Answer { result, cursor: Some(called.cursor.map_or(cursor, |called| called.max(cursor))) })
+    }
+
+    /// Refuses a turn that the session never had.
+    async fn known_turn(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<(), Error> {
+        let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
+        let page = self.events(request.caller, session, Cursor::START, 8, &filter).await?;
+        if page.events.is_empty() && !page.more { Err(Error::not_found("turn", turn)) } else { Ok(()) }
+    }
+
+    /// How a turn ended, and where its last fact is.
+    pub(super) async fn turn_end(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<(TurnStatus, Cursor, Option<ThreadId>)>, Error> {
+        let types = vec!["turn.completed".to_owned(), "turn.failed".to_owned()];
+        let filter = EventFilter { turn: Some(turn.clone()), types, ..EventFilter::default() };
+        let mut after = Cursor::START;
+        loop {
+            let page = self.events(request.caller, session, after, 1_000, &filter).await?;
+            if let Some(event) = page.events.last() {
+                let status = match &event.fact.payload {
+                    Payload::TurnFailed(failed) => failed.status,
+                    _ => TurnStatus::Completed,
+                };
+                return Ok(Some((status, event.cursor, event.fact.ids.thread().cloned())));
+            }
+            if !page.more {
+                return Ok(None);
+            }
+            after = page.cursor;
+        }
+    }
+
+    pub(super) async fn resume_thread(
+        &self,
+        request: &Request<'_>,
+        args: ResumeThread,
+    ) -> Result<Answer<ThreadResumed>, Error> {
+        let address = request.address(kind::SESSION, args.session_id.as_str());
+        let command = Command::Resume { thread: args.thread_id.clone(), by: request.by() };
+        let called = self.ask::<Session>(request, &address, &command).await?;
+        let Reply::Resumed { turn, started } = called.reply else { return Err(unexpected()) };
+        let status = if turn.is_some() { ThreadStatus::Running } else { ThreadStatus::Idle };
+        let result = ThreadResumed {
+            session_id: args.session_id,
+            thread_id: args.thread_id,
+            status,
+            resumed: started,
+            turn_id: turn,
+        };
+        Ok(Answer { result, cursor: called.cursor })
+    }
+
+    pub(super) async fn remove_queued_turn(
+        &self,
+        request: &Request<'_>,
+        args: RemoveQueuedTurn,
+    ) -> Result<Answer<QueueState>, Error> {
+        let RemoveQueuedTurn { session_id, thread_id, turn_id } = args;
+        let (thread, turn) = (thread_id.clone(), turn_id.clone());
+        let command = Command::RemoveQueued { thread, turn, by: request.by() };
+        self.change_queue(request, (session_id, thread_id, turn_id), command, TurnStatus::Cancelled).await
+    }
+
+    pub(super) async fn promote_queued_turn(
+        &self,
+        request: &Request<'_>,
+        args: PromoteQueuedTurn,
+    ) -> Result<Answer<QueueState>, Error> {
+        let PromoteQueuedTurn { session_id, thread_id, turn_id } = args;
+        let (thread, turn) = (thread_id.clone(), turn_id.clone());
+        let command = Command::PromoteQueued { thread, turn, by: request.by() };
+        self.change_queue(request, (session_id, thread_id, turn_id), command, TurnStatus::Queued).await
+    }
+
+    async fn change_queue(
+        &self,
+        request: &Request<'_>,
+        (session_id, thread_id, turn_id): (SessionId, ThreadId, TurnId),
+        command: Command,
+        status: TurnStatus,
+    ) -> Result<Answer<QueueState>, Error> {
+        let address = request.address(kind::SESSION, session_id.as_str());
+        let called = self.ask::<Session>(request, &address, &command).await?;
+        let (_, work) = self.session(&self.store.begin(), request, &session_id).await?;
+        let thread = work.threads.iter().find(|thread| thread.id == thread_id);
+        let queue = thread.map(|thread| thread.queue.iter().map(|queued| queued.turn.clone()).collect());
+        let queue = queue.unwrap_or_default();
+        let result = QueueState { session_id, thread_id, turn_id, status, queue };
+        Ok(Answer { result, cursor: called.cursor })
+    }
+
+    pub(super) async fn respond_action(
+        &self,
+        request: &Request<'_>,
+        args: RespondAction,
+    ) -> Result<Answer<ActionState>, Error> {
+        let response = Response {
+            action: args.action_id.clone(),
+            decision: args.decision.clone(),
+            by: request.by(),
+            reason: args.reason,
+            payload: args.payload.map(|payload| payload.to_string()),
+        };
+        let cursor = self.respond(request, response).await?;
+        let result = ActionState {
+            action_id: args.action_id,
+            status: ActionStatus::Resolved,
+            decision: args.decision,
+            session_id: None,
+        };
+        Ok(Answer { result, cursor })
+    }
+
+    /// Takes a decision to whoever waits for it.
+    pub(super) async fn respond(
+        &self,
+        request: &Request<'_>,
+        response: Response,
+    ) -> Result<Option<Cursor>, Error> {
+        let owner = self.owner(request, &response.action).await?;
+        let address = request.address(&owner.kind, &owner.id);
+        Ok(match owner.kind.as_str() {
+            kind::SESSION => {
+                self.ask::<Session>(request, &address, &Command::Respond(response)).await?.cursor
+            }
+            kind::SUBAGENT => {
+                self.ask::<Subagent>(request, &address, &subagent::Command::Respond(response)).await?.cursor
+            }
+            kind::TASK => {
+                self.ask::<Task>(request, &address, &task::Command::Respond(response)).await?.cursor
+            }
+            _ => return Err(Error::not_found("action", response.action)),
+        })
+    }
+}
+
+/// An entity answered something that was not asked.
+pub(super) fn unexpected() -> Error {
+    tracing::error!("an entity answered something that was not asked");
+    Error::internal("unexpected-reply")
+}

@@ -1,0 +1,57 @@
+//! Waiting for something to have happened, without asking all the time.
+
+use std::time::Duration;
+
+use cadre_cluster::feed::Cursor;
+use tokio::time::Instant;
+
+use super::{EventFilter, Request, Runtime};
+use crate::{control::Error, fact::id::SessionId};
+
+/// A lost doorbell costs at most this much, and a busy feed makes nobody look more often than this.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const LOOK_PAUSE: Duration = Duration::from_millis(3);
+
+impl Runtime {
+    /// Looks until there is something, or the time is over: at once, and whenever the session's feed moves.
+    pub(super) async fn wait_for<T>(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        until: Instant,
+        look: impl AsyncFn() -> Result<Option<T>, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut feed = None;
+        loop {
+            if let Some(found) = look().await? {
+                return Ok(Some(found));
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            let feed = match &mut feed {
+                Some(feed) => feed,
+                None => {
+                    // From here on: what was before has been looked at.
+                    let here = self.end_of_feed(request, session).await?;
+                    feed.insert(self.follow(request.caller, session, here, EventFilter::default()))
+                }
+            };
+            let moved = tokio::time::timeout_at(until.min(Instant::now() + LOOK_EVERY), feed.next()).await;
+            if let Ok(moved) = moved {
+                moved?;
+                tokio::time::sleep(LOOK_PAUSE).await;
+            }
+        }
+    }
+
+    /// Where a session's feed ends right now.
+    pub(super) async fn end_of_feed(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+    ) -> Result<Cursor, Error> {
+        let feed = self.feed(request.caller, session);
+        feed.snapshot_cursor(&self.store.begin()).await.map_err(super::request::unreadable)
+    }
+}

@@ -1,0 +1,145 @@
+//! A runtime in this process, on a store of its own.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::{sync::Arc, time::Duration};
+
+use cadre::{
+    control::{Error, result::Answer},
+    fact::{Cursor, Event, Publisher, id::SessionId},
+    runtime::{Caller, EventFilter, Runtime, Settings},
+};
+use cadre_cluster::{
+    bus::LocalBus,
+    clock::SystemClock,
+    host::HostConfig,
+    placement::Takeover,
+    store::embedded::{Embedded, EmbeddedConfig},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub struct Rig {
+    pub runtime: Runtime,
+    embedded: Embedded,
+    folder: Option<TempDir>,
+}
+
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Rig {
+    pub async fn start() -> Self {
+        Self::on(tempfile::tempdir().unwrap()).await
+    }
+
+    async fn on(folder: TempDir) -> Self {
+        let embedded = Embedded::open(EmbeddedConfig::new(folder.path())).unwrap();
+        let host = HostConfig { takeover: Takeover::AtOnce, shards: 16, ..HostConfig::new("test", "one") };
+        let publisher = Publisher::new("cadre_test");
+        let settings = Settings { host, publisher, deadline: PATIENCE };
+        let bus = Arc::new(LocalBus::new());
+        let seed = folder.path().as_os_str().len() as u64 ^ 0x00c0_ffee ^ std::process::id() as u64;
+        let runtime =
+            Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await.unwrap();
+        Self { runtime, embedded, folder: Some(folder) }
+    }
+
+    /// Everything stops as if the power went, and starts again on what was durable.
+    pub async fn crash(mut self) -> Self {
+        let folder = self.folder.take().unwrap();
+        self.runtime.kill().await;
+        drop(self.runtime);
+        self.embedded.close().await;
+        Self::on(folder).await
+    }
+
+    pub async fn stop(self) {
+        self.runtime.stop().await;
+        self.embedded.close().await;
+    }
+
+    pub async fn try_call(&self, name: &str, args: Value) -> Result<Answer, Error> {
+        self.runtime.call(&Caller::local(), name, args, None, PATIENCE).await
+    }
+
+    pub async fn call(&self, name: &str, args: Value) -> Value {
+        let shown = args.to_string();
+        match self.try_call(name, args).await {
+            Ok(answer) => answer.result,
+            Err(error) => panic!("{name} {shown}: {}", error.to_json()),
+        }
+    }
+
+    pub async fn refused(&self, name: &str, args: Value) -> Value {
+        let shown = args.to_string();
+        match self.try_call(name, args).await {
+            Ok(answer) => panic!("{name} {shown} was answered {}", answer.result),
+            Err(error) => error.to_json()["error"].clone(),
+        }
+    }
+
+    /// Submits a script to a session.
+    pub async fn submit(&self, session: &str, script: Value) -> Value {
+        self.call("submit_turn", turn(session, script)).await
+    }
+
+    /// Everything in a session's feed.
+    pub async fn events(&self, session: &str) -> Vec<Event> {
+        let (mut all, mut after) = (Vec::new(), Cursor::START);
+        let session = SessionId::parse(session).unwrap();
+        loop {
+            let filter = EventFilter::default();
+            let page = self.runtime.events(&Caller::local(), &session, after, 1_000, &filter).await.unwrap();
+            after = page.cursor;
+            all.extend(page.events);
+            if !page.more {
+                return all;
+            }
+        }
+    }
+
+    /// The types of all events of a session, in order.
+    pub async fn types(&self, session: &str) -> Vec<String> {
+        self.events(session).await.iter().map(|event| event.fact.event_type().to_string()).collect()
+    }
+
+    /// All events of a session as they are served.
+    pub async fn served(&self, session: &str) -> Vec<Value> {
+        let events = self.events(session).await;
+        let publisher = self.runtime.publisher();
+        events.iter().map(|event| serde_json::to_value(publisher.envelope(event)).unwrap()).collect()
+    }
+
+    /// Waits until some event of a session is as wanted, from its beginning.
+    pub async fn until(&self, session: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let id = SessionId::parse(session).unwrap();
+        let caller = Caller::local();
+        let mut feed = self.runtime.follow(&caller, &id, Cursor::START, EventFilter::default());
+        let publisher = self.runtime.publisher();
+        let found = tokio::time::timeout(PATIENCE, async {
+            loop {
+                for event in feed.next().await.unwrap().events {
+                    let served = serde_json::to_value(publisher.envelope(&event)).unwrap();
+                    if wanted(&served) {
+                        return served;
+                    }
+                }
+            }
+        });
+        match found.await {
+            Ok(found) => found,
+            Err(_) => panic!("it did not happen; what did: {:#?}", self.types(session).await),
+        }
+    }
+
+    /// Waits until a turn is over.
+    pub async fn turn_over(&self, session: &str, turn: &str) -> Value {
+        let over = |event: &Value| {
+            event["turnId"] == turn && (event["type"] == "turn.completed" || event["type"] == "turn.failed")
+        };
+        self.until(session, over).await
+    }
+}
+
+pub fn turn(session: &str, script: Value) -> Value {
+    json!({ "sessionId": session, "agent": "scripted", "input": [{ "type": "text", "text": script.to_string() }] })
+}
