@@ -64,10 +64,7 @@ fn describe(meta: &BlobMeta, about: &mut HeaderMap) {
     about.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     about.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600, immutable"));
     about.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    about.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("default-src 'none'; sandbox"),
-    );
+    about.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
 }
 
 fn content(app: App, blob: BlobRef, range: Range<u64>) -> Body {

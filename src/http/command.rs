@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, body, refusal::Refusal};
+use super::{App, body, door::Call, refusal::Refusal};
 use crate::control::{self, Error, check};
 
 /// The name of the header with the key.
@@ -32,10 +32,10 @@ pub(super) async fn execute(
 ) -> Result<Json<Value>, Refusal> {
     let Path(name) = name.map_err(|_| Error::not_found("command", "of that name"))?;
     control::registry().find(&name)?;
-    let key = key(&headers)?;
+    let key = key(&headers)?.map(str::to_owned);
     let deadline = deadline(&headers)?.unwrap_or_else(|| app.runtime.deadline());
     let arguments = body::arguments(&body::read(&headers, body).await?)?;
-    let answer = app.runtime.call(&app.caller(), &name, arguments, key, deadline).await?;
+    let answer = app.door.call(Call { caller: app.caller(), name, arguments, key, deadline }).await?;
     Ok(Json(match answer.cursor {
         Some(cursor) => json!({ "result": answer.result, "cursor": cursor }),
         None => json!({ "result": answer.result }),

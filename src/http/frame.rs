@@ -42,10 +42,14 @@ mod tests {
 
     #[test]
     fn a_frame_is_lines_and_an_empty_one() {
-        let frames =
-            Frames::default().with("fact", Some(Cursor::START), &json!({ "text": "a\nb" })).with("bye", None, &json!({}));
+        let frames = Frames::default().with("fact", Some(Cursor::START), &json!({ "text": "a\nb" })).with(
+            "bye",
+            None,
+            &json!({}),
+        );
         let id = "0".repeat(32);
-        let text = format!("id: {id}\nevent: fact\ndata: {{\"text\":\"a\\nb\"}}\n\nevent: bye\ndata: {{}}\n\n");
+        let text =
+            format!("id: {id}\nevent: fact\ndata: {{\"text\":\"a\\nb\"}}\n\nevent: bye\ndata: {{}}\n\n");
         assert_eq!(frames.into_bytes(), text);
     }
 }

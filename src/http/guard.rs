@@ -80,7 +80,9 @@ mod tests {
 
     #[test]
     fn web_pages_of_others_are_not() {
-        for host in ["evil.example", "evil.example:7600", "localhost.evil.example", "10.0.0.1:7600", "[::2]:1"] {
+        for host in
+            ["evil.example", "evil.example:7600", "localhost.evil.example", "10.0.0.1:7600", "[::2]:1"]
+        {
             assert_eq!(of(&[(header::HOST, host)]).unwrap_err().code, Code::Forbidden, "{host}");
         }
         for origin in ["https://evil.example", "null", "http://localhost.evil.example", "file://"] {

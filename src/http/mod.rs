@@ -11,6 +11,7 @@
 mod blob;
 mod body;
 mod command;
+mod door;
 mod events;
 mod frame;
 mod guard;
@@ -40,7 +41,7 @@ use tokio::{net::TcpListener, sync::watch};
 pub use self::{body::BODY_BYTES_MAX, metrics::install as install_metrics};
 use crate::{
     control::{Code, Error},
-    http::refusal::Refusal,
+    http::{door::Door, refusal::Refusal},
     runtime::{Caller, Runtime},
 };
 
@@ -52,6 +53,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 struct App {
     runtime: Runtime,
+    door: Door,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
 }
@@ -72,7 +74,8 @@ pub async fn serve(
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().is_loopback();
     let (stop, stopping) = watch::channel(false);
-    let app = router(App { runtime, stopping: stopping.clone() }, is_local);
+    let door = Door::open(&runtime)?;
+    let app = router(App { runtime, door, stopping: stopping.clone() }, is_local);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);

@@ -22,7 +22,8 @@ pub(super) async fn observe(request: Request, next: Next) -> Response {
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Refusal::internal(&format!("panic: {}", text.as_deref().unwrap_or("of no known kind"))).into_response()
+            Refusal::internal(&format!("panic: {}", text.as_deref().unwrap_or("of no known kind")))
+                .into_response()
         }
     };
     let route = route.as_ref().map_or("other", MatchedPath::as_str).to_owned();

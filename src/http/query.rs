@@ -73,7 +73,10 @@ fn types(text: &str, types: &mut Vec<String>) -> Result<(), Error> {
         types.push(pattern.to_owned());
     }
     if types.len() > TYPES_MAX {
-        return Err(Error::invalid("types", format_args!("must be at most {TYPES_MAX}, not {}", types.len())));
+        return Err(Error::invalid(
+            "types",
+            format_args!("must be at most {TYPES_MAX}, not {}", types.len()),
+        ));
     }
     Ok(())
 }

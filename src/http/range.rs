@@ -66,7 +66,9 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_the_whole() {
-        for header in ["", "bytes", "bytes=", "bytes=-", "lines=0-1", "bytes=0-1,3-4", "bytes=4-2", "bytes=a-b"] {
+        for header in
+            ["", "bytes", "bytes=", "bytes=-", "lines=0-1", "bytes=0-1,3-4", "bytes=4-2", "bytes=a-b"]
+        {
             assert_eq!(part(Some(header), 10), Part::Whole, "{header}");
         }
         assert_eq!(part(None, 10), Part::Whole);

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{App, events, frame::Frames, query, query::Wanted, refusal::Refusal};
+use super::{App, door::Call, events, frame::Frames, query, query::Wanted, refusal::Refusal};
 use crate::{
     control::Error,
     fact::{Cursor, Publisher, id::SessionId},
@@ -73,8 +73,9 @@ pub(super) async fn follow(
 /// The session as it stands, and where in the feed that is.
 async fn snapshot(app: &App, session: &SessionId) -> Result<(Value, Cursor), Refusal> {
     let arguments = json!({ "sessionId": session });
-    let deadline = app.runtime.deadline();
-    let answer = app.runtime.call(&app.caller(), "get_session", arguments, None, deadline).await?;
+    let (caller, deadline) = (app.caller(), app.runtime.deadline());
+    let call = Call { caller, name: "get_session".into(), arguments, key: None, deadline };
+    let answer = app.door.call(call).await?;
     let said = || answer.result.get("cursor")?.as_str()?.parse().ok();
     match answer.cursor.or_else(said) {
         Some(cursor) => Ok((answer.result, cursor)),
@@ -102,20 +103,22 @@ impl Following {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        tokio::select! {
+        let page = tokio::select! {
             biased;
             // An error means that the server is gone, which is as good as stopping.
-            _ = self.stopping.wait_for(|stopping| *stopping) => {
+            _ = self.stopping.wait_for(|stopping| *stopping) => None,
+            page = tokio::time::timeout(SIGN_OF_LIFE_EVERY, self.follow.next()) => Some(page),
+        };
+        Some(match page {
+            Some(Err(_)) => Frames::comment(),
+            Some(Ok(Ok(page))) => self.frames(&page),
+            Some(Ok(Err(error))) => self.broken(&error),
+            None => {
                 self.is_over = true;
                 let bye = json!({ "reason": "draining", "reconnectAfterMs": RECONNECT_AFTER_MS });
-                Some(Frames::default().with("bye", None, &bye))
+                Frames::default().with("bye", None, &bye)
             }
-            page = tokio::time::timeout(SIGN_OF_LIFE_EVERY, self.follow.next()) => Some(match page {
-                Err(_) => Frames::comment(),
-                Ok(Ok(page)) => self.frames(&page),
-                Ok(Err(error)) => self.broken(&error),
-            }),
-        }
+        })
     }
 
     fn frames(&self, page: &EventPage) -> Frames {
