@@ -5,6 +5,7 @@ pub mod control;
 pub mod entity;
 pub mod exec;
 pub mod fact;
+pub mod http;
 pub mod runtime;
 pub mod scripted;
 pub mod view;

@@ -1,0 +1,123 @@
+//! `cadre dev`: everything in one process, on the embedded store.
+
+use std::{env, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use cadre::{
+    fact::Publisher,
+    http,
+    runtime::{Runtime, Settings},
+};
+use cadre_cluster::{
+    bus::LocalBus,
+    clock::SystemClock,
+    host::HostConfig,
+    placement::Takeover,
+    store::embedded::{Embedded, EmbeddedConfig},
+};
+use clap::Args as ClapArgs;
+use rand::TryRngCore;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+/// How long a command may take when its caller does not say.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How long something may wait before the node counts as not ready.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Run everything in one process on this machine
+///
+/// Prints one line, `ready http://ADDR`, once it serves. Ctrl-C stops it after everything is handed over; what was
+/// running goes on when it is started again.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cadre dev
+  cadre dev --listen 127.0.0.1:0 --data /tmp/cadre     any free port, another folder")]
+pub struct Args {
+    /// Where to listen; port 0 is any free one
+    #[arg(long, env = "CADRE_LISTEN", default_value = "127.0.0.1:7600")]
+    listen: SocketAddr,
+    /// The data folder [default: `cadre` in the user's data directory]
+    #[arg(long, env = "CADRE_DATA")]
+    data: Option<PathBuf>,
+    /// Listen where other machines can reach it, although there are no credentials
+    #[arg(long)]
+    insecure: bool,
+}
+
+/// Runs until stopped.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    http::check_address(args.listen, args.insecure).map_err(anyhow::Error::msg)?;
+    let data = args.data.map_or_else(default_data, Ok)?;
+    http::install_metrics();
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    tokio.block_on(async {
+        // First, so that a port in use is said before a folder is touched.
+        let listener = TcpListener::bind(args.listen).await;
+        let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
+        let stopped = stopped()?;
+        let embedded = Embedded::open(EmbeddedConfig::new(&data))
+            .with_context(|| format!("cannot use the data folder {}", data.display()))?;
+        // The folder is locked: a former life of this node cannot be running.
+        let host = HostConfig { takeover: Takeover::AtOnce, ..HostConfig::new("dev", "dev") };
+        let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE };
+        let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
+        let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;
+        let served = serve(&runtime, listener, stopped, &data).await;
+        runtime.stop().await;
+        embedded.close().await;
+        served
+    })
+}
+
+async fn serve(
+    runtime: &Runtime,
+    listener: TcpListener,
+    mut stopped: watch::Receiver<bool>,
+    data: &std::path::Path,
+) -> anyhow::Result<()> {
+    while runtime.ready(PATIENCE).await.is_err() && !*stopped.borrow() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if *stopped.borrow() {
+        return Ok(());
+    }
+    let address = listener.local_addr()?;
+    let served = http::serve(runtime.clone(), listener, async move {
+        // An error means that nobody can stop it any more, which does not happen: the task that waits for signals ends last.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        eprintln!("cadre: stopping; once more to stop at once");
+    });
+    // The socket has been listening since it was bound: whoever connects now is answered.
+    println!("ready http://{address}");
+    eprintln!("cadre: data in {}; stop with Ctrl-C", data.display());
+    served.await.context("cannot serve")
+}
+
+/// Becomes true on Ctrl-C or a polite request to end. The second one ends the process.
+fn stopped() -> anyhow::Result<watch::Receiver<bool>> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (sender, receiver) = watch::channel(false);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if sender.send_replace(true) {
+                std::process::exit(130);
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+fn default_data() -> anyhow::Result<PathBuf> {
+    let data = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = data.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".local/share")));
+    Ok(data.context("neither XDG_DATA_HOME nor HOME is set; name a folder with --data")?.join("cadre"))
+}

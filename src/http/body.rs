@@ -1,0 +1,60 @@
+//! Reading a body that may be too large.
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, header},
+};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use serde_json::Value;
+
+use super::refusal::Refusal;
+use crate::control::Error;
+
+/// The largest body of a command: the largest input, escaped, and what is around it.
+pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// How much of a body that is too large is read and thrown away. A client that is still sending when the connection
+/// closes never sees the answer, so mistakes are read to their end; what is larger than this is not a mistake.
+const DISCARDED_BYTES_MAX: usize = 8 * BODY_BYTES_MAX;
+
+/// The whole body, if it is small enough.
+pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let too_large = |actual: usize| {
+        Refusal::from(Error::too_large(BODY_BYTES_MAX as u64, announced.unwrap_or(actual) as u64))
+    };
+    if let Some(announced) = announced
+        && announced > BODY_BYTES_MAX
+        && (announced > DISCARDED_BYTES_MAX || headers.contains_key(header::EXPECT))
+    {
+        return Err(too_large(announced));
+    }
+    let mut chunks = body.into_data_stream();
+    let (mut content, mut read) = (BytesMut::new(), 0);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Error::invalid("", format_args!("the body broke off: {error}")))?;
+        read += chunk.len();
+        if read > DISCARDED_BYTES_MAX {
+            break;
+        }
+        if read <= BODY_BYTES_MAX {
+            content.extend_from_slice(&chunk);
+        }
+    }
+    if read > BODY_BYTES_MAX { Err(too_large(read)) } else { Ok(content.freeze()) }
+}
+
+/// The arguments that a body says. Nothing at all is no arguments.
+pub(super) fn arguments(body: &[u8]) -> Result<Value, Refusal> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Value::Object(Default::default()));
+    }
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| Error::invalid("", format_args!("the body is not JSON: {error}")))?;
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(Error::invalid("", "the body must be a JSON object with the arguments of the command").into())
+    }
+}

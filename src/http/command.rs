@@ -1,0 +1,104 @@
+//! Commands: which there are, and having one executed.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Path, State, rejection::PathRejection},
+    http::HeaderMap,
+};
+use serde_json::{Value, json};
+
+use super::{App, body, door::Call, refusal::Refusal};
+use crate::control::{self, Error, check};
+
+/// The name of the header with the key.
+const KEY: &str = "Idempotency-Key";
+/// The name of the header with the deadline.
+const DEADLINE: &str = "X-Deadline-Ms";
+
+/// `GET /v1/commands`
+pub(super) async fn list() -> Json<Value> {
+    Json(control::registry().to_json())
+}
+
+/// `POST /v1/commands/{name}`
+pub(super) async fn execute(
+    State(app): State<App>,
+    name: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, Refusal> {
+    let Path(name) = name.map_err(|_| Error::not_found("command", "of that name"))?;
+    control::registry().find(&name)?;
+    let key = key(&headers)?.map(str::to_owned);
+    let deadline = deadline(&headers)?.unwrap_or_else(|| app.runtime.deadline());
+    let arguments = body::arguments(&body::read(&headers, body).await?)?;
+    let answer = app.door.call(Call { caller: app.caller(), name, arguments, key, deadline }).await?;
+    Ok(Json(match answer.cursor {
+        Some(cursor) => json!({ "result": answer.result, "cursor": cursor }),
+        None => json!({ "result": answer.result }),
+    }))
+}
+
+/// The one value of a header, as text.
+fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Error> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Error::invalid(name, "is there twice"));
+    }
+    let text = value.to_str().map_err(|_| Error::invalid(name, "must be visible ASCII characters"))?;
+    Ok(Some(text.trim()))
+}
+
+fn key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+    let Some(key) = one(headers, KEY)? else { return Ok(None) };
+    if !(8..=128).contains(&key.len()) {
+        return Err(Error::invalid(KEY, format_args!("must have 8 to 128 characters, not {}", key.len())));
+    }
+    Ok(Some(key))
+}
+
+fn deadline(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
+    let Some(text) = one(headers, DEADLINE)? else { return Ok(None) };
+    let ms: u64 =
+        text.parse().map_err(|_| Error::invalid(DEADLINE, "must be a whole number of milliseconds"))?;
+    check::range(DEADLINE, Some(ms), check::WAIT_MS)?;
+    Ok(Some(Duration::from_millis(ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn with(name: &'static str, value: &str) -> HeaderMap {
+        let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        HeaderMap::from_iter([(name.to_lowercase().parse().unwrap(), value)])
+    }
+
+    #[test]
+    fn a_key_has_8_to_128_visible_characters() {
+        let key_of = |text: &str| key(&with(KEY, text)).map(|key| key.map(str::to_owned));
+        assert_eq!(key(&HeaderMap::new()), Ok(None));
+        assert_eq!(key_of("12345678"), Ok(Some("12345678".into())));
+        assert!(key_of(&"k".repeat(128)).is_ok());
+        for bad in ["", "1234567", &"k".repeat(129), "schlüssel-1"] {
+            assert_eq!(key_of(bad).unwrap_err().field(), Some(KEY), "{bad}");
+        }
+        let mut twice = with(KEY, "12345678");
+        twice.append("idempotency-key", HeaderValue::from_static("87654321"));
+        assert_eq!(key(&twice).unwrap_err().field(), Some(KEY));
+    }
+
+    #[test]
+    fn a_deadline_is_a_number_of_milliseconds_within_thirty_days() {
+        assert_eq!(deadline(&with(DEADLINE, "250")), Ok(Some(Duration::from_millis(250))));
+        for bad in ["", "0", "-1", "1.5", "soon", "2592000001", "99999999999999999999999"] {
+            assert_eq!(deadline(&with(DEADLINE, bad)).unwrap_err().field(), Some(DEADLINE), "{bad}");
+        }
+    }
+}

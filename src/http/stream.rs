@@ -1,0 +1,140 @@
+//! Following a feed as Server-Sent Events.
+//!
+//! The body is a stream that is asked for its next frames only when the connection has room for them, so a client that
+//! does not read costs one page of events. A client that comes back with the last id it saw goes on right after it.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    body::Body,
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, Uri, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{App, door::Call, events, frame::Frames, query, query::Wanted, refusal::Refusal};
+use crate::{
+    control::Error,
+    fact::{Cursor, Publisher, id::SessionId},
+    runtime::{EventPage, Follow},
+};
+
+/// Within what proxies and clients wait before they give a silent connection up.
+const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(15);
+/// When to come back after a goodbye.
+const RECONNECT_AFTER_MS: u64 = 1_000;
+/// The header with which a client says what it has seen.
+const LAST_EVENT_ID: &str = "Last-Event-ID";
+
+/// `GET /v1/sessions/{id}/stream`
+pub(super) async fn follow(
+    State(app): State<App>,
+    id: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let session = events::named(id)?;
+    let wanted = Wanted::of(&uri)?;
+    let last = headers.get(LAST_EVENT_ID).map(|id| query::cursor(LAST_EVENT_ID, id.to_str().unwrap_or("")));
+    let (first, after) = match last.transpose()?.or(wanted.after) {
+        Some(after) => {
+            events::exists(&app, &session).await?;
+            (None, after)
+        }
+        None => {
+            let (snapshot, cursor) = snapshot(&app, &session).await?;
+            (Some(Frames::default().with("snapshot", Some(cursor), &snapshot)), cursor)
+        }
+    };
+    let following = Following {
+        first,
+        follow: app.runtime.follow(&app.caller(), &session, after, wanted.filter),
+        publisher: app.runtime.publisher().clone(),
+        session,
+        stopping: app.stopping.clone(),
+        is_over: false,
+    };
+    let body = futures::stream::unfold(following, |mut following| async {
+        let frames = following.next().await?;
+        Some((Ok::<Bytes, Infallible>(frames.into_bytes()), following))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        // Some proxies collect what they pass on unless they are told not to.
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+/// The session as it stands, and where in the feed that is.
+async fn snapshot(app: &App, session: &SessionId) -> Result<(Value, Cursor), Refusal> {
+    let arguments = json!({ "sessionId": session });
+    let (caller, deadline) = (app.caller(), app.runtime.deadline());
+    let call = Call { caller, name: "get_session".into(), arguments, key: None, deadline };
+    let answer = app.door.call(call).await?;
+    let said = || answer.result.get("cursor")?.as_str()?.parse().ok();
+    match answer.cursor.or_else(said) {
+        Some(cursor) => Ok((answer.result, cursor)),
+        None => Err(Refusal::internal("a snapshot of a session without a cursor")),
+    }
+}
+
+/// One client that follows.
+struct Following {
+    /// What comes before everything else.
+    first: Option<Frames>,
+    follow: Follow,
+    publisher: Publisher,
+    session: SessionId,
+    stopping: watch::Receiver<bool>,
+    is_over: bool,
+}
+
+impl Following {
+    /// What to send next; `None` at the end.
+    async fn next(&mut self) -> Option<Frames> {
+        if self.is_over {
+            return None;
+        }
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let page = tokio::select! {
+            biased;
+            // An error means that the server is gone, which is as good as stopping.
+            _ = self.stopping.wait_for(|stopping| *stopping) => None,
+            page = tokio::time::timeout(SIGN_OF_LIFE_EVERY, self.follow.next()) => Some(page),
+        };
+        Some(match page {
+            Some(Err(_)) => Frames::comment(),
+            Some(Ok(Ok(page))) => self.frames(&page),
+            Some(Ok(Err(error))) => self.broken(&error),
+            None => {
+                self.is_over = true;
+                let bye = json!({ "reason": "draining", "reconnectAfterMs": RECONNECT_AFTER_MS });
+                Frames::default().with("bye", None, &bye)
+            }
+        })
+    }
+
+    fn frames(&self, page: &EventPage) -> Frames {
+        let mut frames = Frames::default();
+        if let Some((from, to)) = page.gap {
+            let gap = json!({ "sessionId": self.session, "from": from, "to": to, "reason": "trimmed" });
+            frames = frames.with("gap", Some(to), &gap);
+        }
+        page.events.iter().fold(frames, |frames, event| {
+            frames.with("fact", Some(event.cursor), &self.publisher.envelope(event))
+        })
+    }
+
+    /// The client comes back by itself, with the last id that it saw.
+    fn broken(&mut self, error: &Error) -> Frames {
+        self.is_over = true;
+        Frames::default().with("error", None, &error.to_json())
+    }
+}
