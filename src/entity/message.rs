@@ -3,7 +3,7 @@
 use cadre_cluster::address::Address;
 use serde::{Deserialize, Serialize};
 
-use super::Named;
+use super::{Named, session::fingerprint};
 use crate::{
     control::args::CreateTask,
     exec::{Run, Source},
@@ -111,6 +111,11 @@ pub struct Start {
 }
 
 impl Start {
+    /// A hash by which the same request is recognised.
+    pub fn fingerprint(&self) -> u128 {
+        fingerprint(&(&self.what, &self.input, &self.session))
+    }
+
     /// About how much it takes as a message.
     pub fn size(&self) -> usize {
         400 + self.input.size()
@@ -158,6 +163,8 @@ pub struct SubagentSpec {
     pub thread: Option<ThreadId>,
     /// Its first turn, when that does not follow from its id.
     pub turn: Option<TurnId>,
+    /// A hash of the request that it was asked for with, to recognise the same one; 0 when there was none.
+    pub fingerprint: u128,
 }
 
 /// What an item of a job is.
