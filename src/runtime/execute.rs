@@ -81,12 +81,12 @@ impl Runtime {
             AnyCommand::ResolvePermission(args) => json(self.resolve_permission(&request, *args).await),
             AnyCommand::WriteProcessStdin(args) => json(self.write_process_stdin(&request, *args).await),
             AnyCommand::TerminateProcess(args) => json(self.terminate_process(&request, *args).await),
-            AnyCommand::CreateJob(_)
-            | AnyCommand::ListJobs(_)
-            | AnyCommand::GetJob(_)
-            | AnyCommand::RetryJobItem(_)
-            | AnyCommand::CancelJob(_)
-            | AnyCommand::ExportEvidence(_)
+            AnyCommand::CreateJob(args) => json(self.create_job(&request, *args).await),
+            AnyCommand::ListJobs(args) => json(self.list_jobs(&request, *args).await),
+            AnyCommand::GetJob(args) => json(self.get_job(&request, *args).await),
+            AnyCommand::RetryJobItem(args) => json(self.retry_job_item(&request, *args).await),
+            AnyCommand::CancelJob(args) => json(self.cancel_job(&request, *args).await),
+            AnyCommand::ExportEvidence(_)
             | AnyCommand::ExportReplay(_)
             | AnyCommand::ExportReview(_)
             | AnyCommand::StartBenchmarkTrial(_)

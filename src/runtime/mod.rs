@@ -4,6 +4,7 @@ mod caller;
 mod execute;
 mod feed;
 mod governance;
+mod jobs;
 mod load;
 mod request;
 mod sessions;

@@ -56,7 +56,7 @@ impl Runtime {
         let list = newest(records::tasks(&args.session_id), "tasks");
         let (mut tasks, _) = self.page(&tx, request, list, window.tasks, look).await?;
         tasks.reverse();
-        let jobs = Vec::new();
+        let jobs = self.newest_jobs(&tx, request, &args.session_id, window.jobs).await?;
         let feed = self.feed(request.caller, &args.session_id);
         let parts = SnapshotParts {
             publisher: self.snapshot_publisher(),

@@ -13,7 +13,9 @@ use crate::{
         },
     },
     entity::{
-        Named, Session, Subagent, Task, kind,
+        JobItem, Named, Session, Subagent, Task,
+        job::ItemCommand,
+        kind,
         session::{Command, Reply},
         subagent, task,
     },
@@ -276,6 +278,9 @@ impl Runtime {
             }
             kind::TASK => {
                 self.ask::<Task>(request, &address, &task::Command::Respond(response)).await?.cursor
+            }
+            kind::ITEM => {
+                self.ask::<JobItem>(request, &address, &ItemCommand::Respond(response)).await?.cursor
             }
             _ => return Err(Error::not_found("action", response.action)),
         })
