@@ -3,10 +3,10 @@
 use cadre_cluster::address::Address;
 use serde::{Deserialize, Serialize};
 
-use super::Named;
+use super::{Named, session::fingerprint};
 use crate::{
     control::args::CreateTask,
-    exec::Source,
+    exec::{Run, Source},
     fact::{
         Failure,
         id::{ItemId, JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
@@ -111,6 +111,11 @@ pub struct Start {
 }
 
 impl Start {
+    /// A hash by which the same request is recognised.
+    pub fn fingerprint(&self) -> u128 {
+        fingerprint(&(&self.what, &self.input, &self.session))
+    }
+
     /// About how much it takes as a message.
     pub fn size(&self) -> usize {
         400 + self.input.size()
@@ -158,10 +163,12 @@ pub struct SubagentSpec {
     pub thread: Option<ThreadId>,
     /// Its first turn, when that does not follow from its id.
     pub turn: Option<TurnId>,
+    /// A hash of the request that it was asked for with, to recognise the same one; 0 when there was none.
+    pub fingerprint: u128,
 }
 
 /// What an item of a job is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ItemSpec {
     /// Which job.
     pub job: JobId,
@@ -173,6 +180,10 @@ pub struct ItemSpec {
     pub attempt: u32,
     /// How long it may take.
     pub deadline_ms: Option<u64>,
+    /// How often a step of it is tried again: not at all when the job tries items again as a whole.
+    pub retries_max: u32,
+    /// What the attempt before left, which knows what has failed how often.
+    pub former: Option<Box<Run>>,
 }
 
 /// An order to end.

@@ -5,6 +5,7 @@
 //! whole by each step. Children are started, closed and joined by [messages](message) alone.
 
 mod host;
+pub mod job;
 mod message;
 mod named;
 pub mod parent;
@@ -14,6 +15,7 @@ pub mod subagent;
 pub mod task;
 
 pub use host::{Host, index_term, stream};
+pub use job::{Job, JobItem};
 pub use message::{Child, Close, ItemSpec, Lineage, Message, Parent, Slot, Start, SubagentSpec};
 pub use named::Named;
 pub use session::Session;

@@ -1,6 +1,6 @@
 //! Starting single children by command, for every entity that can be a parent.
 
-use super::{Child, Lineage, Message, Start, SubagentSpec, kind};
+use super::{Child, Lineage, Message, Start, SubagentSpec, kind, session::fingerprint};
 use crate::{
     control::{Error, args::SpawnSubagent},
     exec::{Children, Draft, Group, Names, Source},
@@ -49,6 +49,7 @@ impl Spawner<'_> {
             let message = format!("subagents may be {} deep", limits.depth);
             return Err(Error::invalid("parentSubagentId", message));
         }
+        let fingerprint = fingerprint(&(&args, &source));
         let (subagent, thread, turn) = match args.subagent_id {
             Some(id) => (id, draft.ids.next(), draft.ids.next()),
             None => {
@@ -65,6 +66,7 @@ impl Spawner<'_> {
             deadline_ms: args.deadline_ms,
             thread: Some(thread.clone()),
             turn: Some(turn.clone()),
+            fingerprint,
         };
         let start = Start {
             session: draft.session.clone(),

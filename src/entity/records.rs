@@ -9,7 +9,9 @@
 //! | `(SUBAGENT, session, parent, id)` | nothing | the subagent |
 //! | `(JOB, session, id)` | nothing | the job |
 //! | `(JOB_ALL, id)` | nothing | the job |
-//! | `(ITEM, job, index)` | what the item is, [`crate::entity::job::ItemRecord`] | the job |
+//! | `(ITEM, job)` | the hash of the request that the items of the job are from, 16 bytes | the control plane |
+//! | `(ITEM, job, index)` | what the item is, [`crate::entity::job::ItemRecord`] | the control plane, before the job |
+//! | `(ITEM_VIEW, job, index)` | how an item that ever began stands, [`crate::view::ItemView`] | the job |
 //! | `(TURN, session, thread, number)` | a turn that is over, [`crate::view::TurnView`] | the session |
 //! | `(ACTION, id)` | who asks, [`Owner`] | the asking entity |
 //! | `(COUNT, session, what, status)` | how many (added to) | every entity of the session |
@@ -41,6 +43,7 @@ const BLOB_EXPIRY: i64 = 13;
 const EDGE: i64 = 14;
 const KEY: i64 = 15;
 const KEY_EXPIRY: i64 = 16;
+const ITEM_VIEW: i64 = 17;
 
 /// Which entity asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,9 +138,26 @@ pub fn item(job: &JobId, index: u32) -> Vec<u8> {
     pack(&(ITEM, job.as_str(), i64::from(index)))
 }
 
-/// All items of a job.
+/// All items of a job, and the path of the hash of the request that they are from: whoever writes items of a job first
+/// puts it there, and nobody writes those of another request.
 pub fn items(job: &JobId) -> Vec<u8> {
     pack(&(ITEM, job.as_str()))
+}
+
+/// How an item stands, if it ever began.
+pub fn item_view(job: &JobId, index: u32) -> Vec<u8> {
+    pack(&(ITEM_VIEW, job.as_str(), i64::from(index)))
+}
+
+/// How all items of a job stand that ever began.
+pub fn item_views(job: &JobId) -> Vec<u8> {
+    pack(&(ITEM_VIEW, job.as_str()))
+}
+
+/// Which item a path of [`items`] or [`item_views`] is about.
+pub fn item_index(path: &[u8]) -> Option<u32> {
+    let (_, _, index): (i64, String, i64) = unpack(path).ok()?;
+    u32::try_from(index).ok()
 }
 
 /// A turn that is over.

@@ -3,9 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::provider::{Answer, ModelRequest};
-use crate::fact::{
-    Failure,
-    id::{BlobRef, CallId, RequestId, SessionId},
+use crate::{
+    entity::job::Loaded,
+    fact::{
+        Failure,
+        id::{BlobRef, CallId, JobId, RequestId, SessionId},
+    },
 };
 
 /// Work outside the step.
@@ -31,6 +34,15 @@ pub enum Effect {
         /// For whom.
         session: SessionId,
     },
+    /// Fetch items of a job, as many as it can hold.
+    Items {
+        /// Which job.
+        job: JobId,
+        /// Which items: from, and up to but not including.
+        ranges: Vec<(u32, u32)>,
+        /// Whether they ran before, and what that left matters.
+        again: bool,
+    },
 }
 
 /// What came of it.
@@ -52,6 +64,8 @@ pub enum Outcome {
     },
     /// A tool's result.
     Returned(Result<ToolOutput, Failure>),
+    /// The first of the items that were asked for: at least one.
+    Items(Vec<Loaded>),
 }
 
 /// What a tool returned, small enough for a fact.

@@ -63,6 +63,7 @@ impl Engine {
             Effect::Tool { call, name, args, session } => {
                 self.call_tool(&call, &name, &args, session, &context).await
             }
+            Effect::Items { .. } => Err(EffectError::fatal("only a job fetches its items")),
         }
     }
 

@@ -31,7 +31,7 @@ pub use self::{
 pub use crate::control::result::Answer;
 use crate::{
     blob::{self, Blobs},
-    entity::{Host, Session, Subagent, Task},
+    entity::{Host, Job, JobItem, Session, Subagent, Task},
     exec::Engine,
     fact::Publisher,
 };
@@ -75,8 +75,12 @@ impl Runtime {
         let blobs = Blobs::new(store.clone(), clock.clone(), blob::TTL_DEFAULT);
         let engine = Arc::new(Engine::scripted(Some(blobs.clone())));
         let host = Host::new(engine.clone());
-        let kinds =
-            Kinds::new().with(Session(host.clone())).with(Subagent(host.clone())).with(Task(host.clone()));
+        let kinds = Kinds::new()
+            .with(Session(host.clone()))
+            .with(Subagent(host.clone()))
+            .with(Task(host.clone()))
+            .with(Job::new(host.clone(), store.clone()))
+            .with(JobItem(host));
         let node = Node::start(settings.host.clone(), store.clone(), bus.clone(), clock.clone(), kinds, seed)
             .await?;
         Ok(Self {

@@ -16,7 +16,8 @@ use crate::{
         result::{Answer, SubagentState, Subagents, Waited, WaitedSubagent},
     },
     entity::{
-        Named, Session, Subagent, Task, kind, records, session,
+        Named, Parent, Session, Subagent, Task, kind, records,
+        session::{self, fingerprint},
         subagent::{Command, Reply, State, Work},
         task,
     },
@@ -39,12 +40,17 @@ impl Runtime {
         self.check_agent(args.agent.as_deref())?;
         let session = args.session_id.clone();
         self.open_session(request, &session).await?;
-        if let Some(id) = &args.subagent_id
+        let own = args.subagent_id.clone();
+        let name = own.as_ref().map(|id| id.as_str());
+        let source = self.source(request, Some(&session), name, std::mem::take(&mut args.input)).await?;
+        let asked = fingerprint(&(&args, &source));
+        // Under a key the parent remembers what it answered.
+        if let Some(id) = &own
+            && request.key.is_none()
             && let Some(work) = self.existing_subagent(request, id).await?
         {
-            return self.spawned_before(request, &args, &work);
+            return spawned_before(id.clone(), asked, &work).map(Answer::read);
         }
-        let source = self.source(request, Some(&session), std::mem::take(&mut args.input)).await?;
         let parent = (args.parent_subagent_id.clone(), args.task_id.clone());
         let args = Named(Box::new(args));
         let (subagent, thread, turn, cursor) = match parent {
@@ -81,45 +87,24 @@ impl Runtime {
             }
         };
         // The child hears of it from its parent; the caller may ask for it right away.
-        let started = async || Ok(self.existing_subagent(request, &subagent).await?.map(|work| work.status));
-        let status = self.wait_for(request, &session, request.until, started).await?;
-        let result = SubagentState {
-            subagent_id: subagent,
-            thread_id: thread,
-            turn_id: turn,
-            status: status.unwrap_or(SubagentStatus::Queued),
-            session_id: Some(session),
-            attempt: Some(1),
+        let started = async || self.existing_subagent(request, &subagent).await;
+        let result = match self.wait_for(request, &session, request.until, started).await? {
+            // Two who bring the same id at the same moment are told of the one that came first.
+            Some(work) => spawned_before(subagent, asked, &work)?,
+            None => SubagentState {
+                subagent_id: subagent,
+                thread_id: thread,
+                turn_id: turn,
+                status: SubagentStatus::Queued,
+                session_id: Some(session.clone()),
+                attempt: Some(1),
+            },
         };
         let cursor = match cursor {
             Some(cursor) => cursor,
-            None => self.end_of_feed(request, result.session_id.as_ref().expect("set above")).await?,
+            None => self.end_of_feed(request, &session).await?,
         };
         Ok(Answer { result, cursor: Some(cursor) })
-    }
-
-    /// A subagent of that id exists: the same request is answered the same.
-    fn spawned_before(
-        &self,
-        request: &Request<'_>,
-        args: &SpawnSubagent,
-        work: &Work,
-    ) -> Result<Answer<SubagentState>, Error> {
-        let _ = request;
-        let same = work.session == args.session_id
-            && args.agent.as_ref().is_none_or(|agent| *agent == work.run.agent)
-            && work.spec.role == args.role
-            && work.spec.nickname == args.nickname
-            && work.spec.isolation == args.isolation
-            && work.spec.deadline_ms == args.deadline_ms
-            && work.lineage.subagent == args.parent_subagent_id
-            && *work.run.source() == crate::exec::Source::Inline(args.input.clone());
-        let id = args.subagent_id.clone().ok_or_else(unexpected)?;
-        if !same {
-            let message = format!("the subagent {id} exists with other content");
-            return Err(Error::conflict(work.status.as_str(), message));
-        }
-        Ok(Answer::read(state_of(id, work)))
     }
 
     async fn existing_subagent(&self, request: &Request<'_>, id: &SubagentId) -> Result<Option<Work>, Error> {
@@ -166,7 +151,54 @@ impl Runtime {
         request: &Request<'_>,
         args: ResumeSubagent,
     ) -> Result<Answer<SubagentState>, Error> {
-        self.tell_subagent(request, &args.subagent_id, Command::Resume { by: request.by() }).await
+        let ResumeSubagent { subagent_id, input, reason } = args;
+        let work = self.subagent(request, &subagent_id).await?;
+        let source = match input.is_empty() {
+            true => None,
+            false => Some(self.source(request, Some(&work.session), None, input).await?),
+        };
+        let command = Command::Resume { source, reason, by: request.by() };
+        let answer = self.tell_subagent(request, &subagent_id, command).await?;
+        let known = async || {
+            let closed_again = self.subagent(request, &subagent_id).await?.closed;
+            Ok((closed_again || self.is_open_above(request, work.parent.clone()).await?).then_some(()))
+        };
+        self.wait_for(request, &work.session, request.until, known).await?;
+        Ok(answer)
+    }
+
+    /// Whether everybody above somebody who goes on again knows that, so that a cancel up there reaches it (P11).
+    pub(super) async fn is_open_above(
+        &self,
+        request: &Request<'_>,
+        mut parent: Option<Parent>,
+    ) -> Result<bool, Error> {
+        let tx = self.store.begin();
+        while let Some(Parent { address, slot }) = parent {
+            let id = address.id();
+            let (closed, next) = match address.kind() {
+                kind::SUBAGENT => {
+                    let work = self.load::<Subagent>(&tx, request, id).await?.and_then(|state| state.work);
+                    work.map_or((false, None), |work| (work.closed, work.parent))
+                }
+                kind::TASK => {
+                    let work = self.load::<Task>(&tx, request, id).await?.and_then(|state| state.work);
+                    work.map_or((false, None), |work| (work.closed, work.parent))
+                }
+                kind::SESSION => {
+                    let work = self.load::<Session>(&tx, request, id).await?.and_then(|state| state.work);
+                    let turn = slot.turn.as_ref();
+                    let knows = |work: session::Work| turn.is_none_or(|turn| work.is_open(turn));
+                    (!work.is_none_or(knows), None)
+                }
+                _ => (false, None),
+            };
+            if closed {
+                return Ok(false);
+            }
+            parent = next;
+        }
+        Ok(true)
     }
 
     pub(super) async fn close_subagent(
@@ -411,18 +443,25 @@ fn waited(id: SubagentId, state: &State) -> WaitedSubagent {
     }
 }
 
-fn state_of(id: SubagentId, work: &Work) -> SubagentState {
-    SubagentState {
+/// A subagent of that id exists: the same request is answered the same.
+fn spawned_before(id: SubagentId, asked: u128, work: &Work) -> Result<SubagentState, Error> {
+    if work.spec.fingerprint != asked {
+        let message = format!("the subagent {id} exists with other content");
+        return Err(Error::conflict(work.status.as_str(), message));
+    }
+    Ok(SubagentState {
         subagent_id: id,
         thread_id: work.run.thread.clone(),
-        turn_id: work.run.turn.clone(),
-        status: work.status,
+        turn_id: work.spec.turn.clone().unwrap_or_else(|| work.run.turn.clone()),
+        // As it began: whoever asks again is told the same, whatever has become of it.
+        status: SubagentStatus::Running,
         session_id: Some(work.session.clone()),
-        attempt: Some(work.run.attempt),
-    }
+        attempt: Some(1),
+    })
 }
 
-fn same_session(
+/// Refuses a parent that belongs to another session.
+pub(super) fn same_session(
     known: &SessionId,
     asked: &SessionId,
     field: &str,

@@ -6,7 +6,7 @@ use cadre_cluster::{
 };
 use std::collections::BTreeSet;
 
-use super::{Request, Runtime, load::List, request::unreadable, turns::unexpected};
+use super::{Request, Runtime, load::List, request::unreadable, subagents::same_session, turns::unexpected};
 use crate::{
     control::{
         Error,
@@ -40,18 +40,25 @@ impl Runtime {
             Some(parent) => Some(self.task(request, parent).await?),
             None => None,
         };
-        let session = match (&args.session_id, &parent) {
-            (Some(session), _) => session.clone(),
-            (None, Some(parent)) => parent.session.clone(),
-            (None, None) => self.own_session(request, &args).await?,
+        let existing = self.existing_task(request, &task).await?.and_then(|state| state.work);
+        let session = match (&args.session_id, &parent, &existing) {
+            (Some(session), None, _) => session.clone(),
+            (Some(session), Some(parent), _) => {
+                same_session(&parent.session, session, "parentTaskId", &parent.id)?;
+                session.clone()
+            }
+            (None, Some(parent), _) => parent.session.clone(),
+            (None, None, Some(existing)) => existing.session.clone(),
+            (None, None, None) => self.own_session(request, &args).await?,
         };
-        if args.session_id.is_some() {
+        if existing.is_none() {
             self.open_session(request, &session).await?;
         }
         for need in &args.depends_on {
             self.task(request, need).await.map_err(|error| error.with("field", "dependsOn"))?;
         }
-        let input = self.source(request, Some(&session), std::mem::take(&mut args.input)).await?;
+        let own = args.task_id.as_ref().map(|_| task.as_str());
+        let input = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
         let agent = args.agent.clone().unwrap_or_else(|| crate::scripted::AGENT.into());
         let start = Start {
             session: session.clone(),
@@ -62,19 +69,41 @@ impl Runtime {
             depth: 0,
             what: Child::Task(Named(Box::new(args.clone()))),
         };
-        let (address, command) = match (&args.parent_task_id, self.existing_task(request, &task).await?) {
-            (Some(parent), None) => (
-                request.address(kind::TASK, parent.as_str()),
-                Command::AddChild(task.clone(), Box::new(start)),
-            ),
-            (Some(_), Some(_)) | (None, _) => {
-                (request.address(kind::TASK, task.as_str()), Command::Create(Box::new(start)))
+        let called = match &args.parent_task_id {
+            Some(parent) if existing.is_none() || request.key.is_some() => {
+                let asked = start.fingerprint();
+                let command = Command::AddChild(task.clone(), Box::new(start));
+                let address = request.address(kind::TASK, parent.as_str());
+                let called = self.ask::<Task>(request, &address, &command).await?;
+                self.added(request, &session, &task, asked).await?;
+                called
+            }
+            _ => {
+                let address = request.address(kind::TASK, task.as_str());
+                self.ask::<Task>(request, &address, &Command::Create(Box::new(start))).await?
             }
         };
-        let called = self.ask::<Task>(request, &address, &command).await?;
         let mut state = task_state(called.reply)?;
         state.session_id = Some(session);
         Ok(Answer { result: state, cursor: called.cursor })
+    }
+
+    /// A task hears from its parent that it is to be; the caller may ask for it right away.
+    async fn added(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        task: &TaskId,
+        asked: u128,
+    ) -> Result<(), Error> {
+        let added = async || self.existing_task(request, task).await;
+        let state = self.wait_for(request, session, request.until, added).await?;
+        let work = state.and_then(|state| state.work).ok_or_else(Error::deadline)?;
+        if work.fingerprint != asked {
+            let message = format!("the task {task} exists with other content");
+            return Err(Error::conflict(work.status.as_str(), message));
+        }
+        Ok(())
     }
 
     /// A task without a session gets one of its own.
@@ -181,8 +210,15 @@ impl Runtime {
         request: &Request<'_>,
         args: RetryTask,
     ) -> Result<Answer<TaskState>, Error> {
+        let work = self.task(request, &args.task_id).await?;
         let command = Command::Retry { reason: args.reason, by: request.by() };
-        self.tell_task(request, &args.task_id, command).await
+        let answer = self.tell_task(request, &args.task_id, command).await?;
+        let known = async || {
+            let closed_again = self.task(request, &args.task_id).await?.closed;
+            Ok((closed_again || self.is_open_above(request, work.parent.clone()).await?).then_some(()))
+        };
+        self.wait_for(request, &work.session, request.until, known).await?;
+        Ok(answer)
     }
 
     pub(super) async fn complete_task(
@@ -317,8 +353,6 @@ impl Runtime {
                 let data = keys::data(tenant, &[]).len();
                 let ids = page.pairs.iter().filter_map(|pair| records::last_id(&pair.key[data..]));
                 open.extend(ids.filter_map(|id| TaskId::parse(&id).ok()));
-                // What a task was created to wait for cannot close a cycle by itself, but be part of one.
-                open.extend(self.waiting_for(request, &task).await?);
             }
             tx.set(keys::data(tenant, &records::edge(from, to)), &[][..]);
             match tx.commit().await {
@@ -326,15 +360,6 @@ impl Runtime {
                 Err(error) => attempt.again(error).await.map_err(unreadable)?,
             }
         }
-    }
-
-    /// The tasks that wait for a task since they were created.
-    async fn waiting_for(&self, request: &Request<'_>, task: &TaskId) -> Result<Vec<TaskId>, Error> {
-        let state = self.existing_task(request, task).await?;
-        Ok(state
-            .and_then(|state| state.work)
-            .map(|work| work.watchers.into_iter().collect())
-            .unwrap_or_default())
     }
 
     async fn remove_edge(&self, request: &Request<'_>, from: &TaskId, to: &TaskId) -> Result<(), Error> {

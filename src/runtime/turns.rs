@@ -20,7 +20,7 @@ use crate::{
     exec::{Response, Source},
     fact::{
         Part, Payload,
-        id::{SessionId, ThreadId, TurnId},
+        id::{BlobRef, Id, SessionId, ThreadId, TurnId, child_suffix},
         status::{ActionStatus, ThreadStatus, TurnStatus},
     },
 };
@@ -29,11 +29,13 @@ use crate::{
 const SENT_BYTES_MAX: usize = 128 * 1024;
 
 impl Runtime {
-    /// The input of a command, here or stored.
+    /// The input of a command, here or stored. `own` is the id that the caller brings for what the input is given to: the
+    /// same id with the same input makes the same source, by which an entity recognises the request.
     pub(super) async fn source(
         &self,
         request: &Request<'_>,
         session: Option<&SessionId>,
+        own: Option<&str>,
         input: Vec<Part>,
     ) -> Result<Source, Error> {
         let source = Source::Inline(input);
@@ -48,7 +50,13 @@ impl Runtime {
         }
         let content = serde_json::to_vec(&input).expect("parts serialize into memory without fail");
         let new = crate::blob::NewBlob {
-            blob: request.ids().next(),
+            blob: match own {
+                Some(id) => {
+                    let base = format!("{id}/{:032x}", xxhash_rust::xxh3::xxh3_128(&content));
+                    BlobRef::with_suffix(&child_suffix(&base, 0))
+                }
+                None => request.ids().next(),
+            },
             media_type: "application/json".into(),
             session: session.cloned(),
             content: content.into(),
@@ -75,7 +83,9 @@ impl Runtime {
     ) -> Result<Answer<TurnSubmission>, Error> {
         self.check_agent(args.agent.as_deref())?;
         let session = args.session_id.clone().unwrap_or_else(|| request.ids().next());
-        let source = self.source(request, Some(&session), std::mem::take(&mut args.input)).await?;
+        let own = args.turn_id.clone();
+        let own = own.as_ref().map(|turn| turn.as_str());
+        let source = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
         let address = request.address(kind::SESSION, session.as_str());
         let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
@@ -98,39 +108,36 @@ impl Runtime {
     ) -> Result<Answer<Interrupted>, Error> {
         let session = args.session_id.clone();
         let address = request.address(kind::SESSION, session.as_str());
-        let (_, work) = self.session(&self.store.begin(), request, &session).await?;
+        self.session(&self.store.begin(), request, &session).await?;
         if let Some(turn) = &args.turn_id {
             self.known_turn(request, &session, turn).await?;
         }
         let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
-        let Reply::Interrupted { thread, turn } = called.reply else { return Err(unexpected()) };
-        drop(work);
+        let Reply::Interrupted { thread, turn, removed } = called.reply else { return Err(unexpected()) };
         let mut result = Interrupted {
             session_id: session.clone(),
             status: InterruptStatus::Idle,
             thread_id: thread,
             turn_id: turn.clone(),
-            removed: Vec::new(),
+            removed,
         };
         let Some(turn) = turn else { return Ok(Answer { result, cursor: called.cursor }) };
         let closed = async || {
             let (_, work) = self.session(&self.store.begin(), request, &session).await?;
-            let is_open = work.threads.iter().any(|thread| {
-                thread.run.as_ref().is_some_and(|run| run.turn == turn)
-                    || thread.lingering.iter().any(|run| run.turn == turn)
-            });
-            Ok((!is_open).then_some(()))
+            Ok((!work.is_open(&turn)).then_some(()))
         };
         if self.wait_for(request, &session, request.until, closed).await?.is_none() {
             result.status = InterruptStatus::Cancelling;
             return Ok(Answer { result, cursor: called.cursor });
         }
+        // Children may have outlived their turn: the last fact of the tree is not always that of the turn.
+        let cursor = self.end_of_feed(request, &session).await?;
         let ended = self.turn_end(request, &session, &turn).await?;
-        let Some((status, cursor, thread)) = ended else { return Err(Error::not_found("turn", &turn)) };
+        let Some((status, thread)) = ended else { return Err(Error::not_found("turn", &turn)) };
         result.status = status.into();
         result.thread_id = result.thread_id.or(thread);
-        Ok(Answer { result, cursor: Some(called.cursor.map_or(cursor, |called| called.max(cursor))) })
+        Ok(Answer { result, cursor: Some(cursor) })
     }
 
     /// Refuses a turn that the session never had.
@@ -145,13 +152,13 @@ impl Runtime {
         if page.events.is_empty() && !page.more { Err(Error::not_found("turn", turn)) } else { Ok(()) }
     }
 
-    /// How a turn ended, and where its last fact is.
+    /// How a turn ended, and in which thread.
     pub(super) async fn turn_end(
         &self,
         request: &Request<'_>,
         session: &SessionId,
         turn: &TurnId,
-    ) -> Result<Option<(TurnStatus, Cursor, Option<ThreadId>)>, Error> {
+    ) -> Result<Option<(TurnStatus, Option<ThreadId>)>, Error> {
         let types = vec!["turn.completed".to_owned(), "turn.failed".to_owned()];
         let filter = EventFilter { turn: Some(turn.clone()), types, ..EventFilter::default() };
         let mut after = Cursor::START;
@@ -162,7 +169,7 @@ impl Runtime {
                     Payload::TurnFailed(failed) => failed.status,
                     _ => TurnStatus::Completed,
                 };
-                return Ok(Some((status, event.cursor, event.fact.ids.thread().cloned())));
+                return Ok(Some((status, event.fact.ids.thread().cloned())));
             }
             if !page.more {
                 return Ok(None);

@@ -24,14 +24,20 @@ mod item;
 mod job;
 mod models;
 mod pending;
+mod permission;
 mod relationship;
+mod routing;
 mod session;
+mod shed;
 pub mod snapshot;
 mod step;
 mod subagent;
 pub mod summary;
 mod task;
 mod task_fold;
+mod task_parts;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod turn;
 mod turn_fold;
@@ -44,7 +50,9 @@ pub use self::{
     job::{ItemCounts, JobView},
     models::{ReadModels, Window},
     pending::PendingRequest,
+    permission::{LastDecision, PermissionState},
     relationship::Relationship,
+    routing::RoutingDecision,
     session::SessionView,
     snapshot::{SessionSnapshot, SnapshotParts},
     step::{StepKind, StepStatus, StepView},
@@ -52,5 +60,5 @@ pub use self::{
     summary::Summary,
     task::{Delivered, Progress, TaskView},
     thread::{Outcome, QueuedTurn, ThreadView},
-    turn::{LastDecision, PermissionState, RoutingDecision, TurnView},
+    turn::TurnView,
 };

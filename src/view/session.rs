@@ -4,6 +4,7 @@ use super::{
     bound::{self, NAME_MAX, TEXT_MAX},
     declare::views,
     incident::Incident,
+    shed,
     summary::Summary,
     thread::ThreadView,
     turn::TurnView,
@@ -54,15 +55,11 @@ impl SessionView {
     /// How many threads a session can have. Its owner refuses more; facts of more are counted and not told of.
     pub const THREADS_MAX: usize = 32;
     /// How many open turns are told of, in all threads.
-    pub const OPEN_TURNS_MAX: usize = 32;
-    /// How many turns are told of with their steps and text; others only with totals.
-    pub const DETAILED_TURNS_MAX: usize = 4;
-    /// How many decisions are told of, in all threads.
-    pub const PENDING_MAX: usize = 8;
+    pub const OPEN_TURNS_MAX: usize = 64;
     /// How many incidents are told of for a thread.
     pub const THREAD_INCIDENTS_MAX: usize = 10;
     /// How many incidents are told of.
-    pub const INCIDENTS_MAX: usize = 16;
+    pub const INCIDENTS_MAX: usize = 12;
     /// How much of the caller's own is kept.
     pub const METADATA_MAX: usize = 4096;
 
@@ -105,7 +102,7 @@ impl SessionView {
         }
         self.summary.apply(fact);
         let ended = self.in_thread(fact);
-        self.keep_small(fact);
+        shed::keep_small(&mut self.threads, fact);
         ended
     }
 
@@ -143,30 +140,6 @@ impl SessionView {
             self.incidents.remove(oldest);
         }
         bound::push_last(&mut self.incidents, incident, Self::INCIDENTS_MAX);
-    }
-
-    /// Holds the bounds that all threads share.
-    fn keep_small(&mut self, fact: &Fact) {
-        let turns = || self.threads.iter().flat_map(|thread| &thread.turns);
-        if turns().filter(|turn| turn.has_detail()).count() > Self::DETAILED_TURNS_MAX {
-            let detailed = self.threads.iter_mut().flat_map(|thread| &mut thread.turns);
-            if let Some(quietest) = detailed
-                .filter(|turn| turn.has_detail() && fact.ids.turn() != Some(&turn.turn_id))
-                .min_by_key(|turn| turn.updated_at)
-            {
-                quietest.shed();
-            }
-        }
-        let turns = || self.threads.iter().flat_map(|thread| &thread.turns);
-        if matches!(fact.payload, Payload::ActionRequired(_))
-            && turns().map(|turn| turn.pending_requests.len()).sum::<usize>() > Self::PENDING_MAX
-        {
-            let mine = |thread: &&mut ThreadView| fact.ids.thread() == Some(&thread.thread_id);
-            let mut turns = self.threads.iter_mut().filter(mine).flat_map(|thread| &mut thread.turns);
-            if let Some(turn) = turns.find(|turn| fact.ids.turn() == Some(&turn.turn_id)) {
-                turn.forget_last_pending();
-            }
-        }
     }
 }
 

@@ -1,17 +1,15 @@
 //! What each fact does to its task.
 
 use super::{
-    attempt::AttemptView,
     bound::{self, NAME_MAX, TEXT_MAX, WORD_MAX, cut, cut_some, push_last, set, set_text},
     relationship::Relationship,
     summary::ArtifactEntry,
-    task::{Delivered, Progress, TaskView},
+    task::{Progress, TaskView},
     turn::TurnView,
 };
 use crate::fact::{
     Fact, Ref,
     failure::Failure,
-    id::RunId,
     payload::{Object, Payload, TaskCreated, TaskProgress, TaskUpdated},
     status::TaskStatus,
 };
@@ -92,30 +90,7 @@ impl TaskView {
             Payload::TaskDelegated(delegated) => {
                 Relationship::delegated(fact, delegated).into_iter().for_each(|edge| self.related(edge));
             }
-            Payload::TaskDependencyUpdated(updated) => {
-                let target = updated.target.as_str();
-                if updated.removed {
-                    self.relationships.retain(|edge| !edge.is(&updated.kind, target));
-                    if updated.kind == "depends_on" {
-                        self.depends_on.retain(|task| *task != updated.target);
-                    }
-                    return;
-                }
-                let known = self.relationships.iter_mut().find(|edge| edge.is(&updated.kind, target));
-                if let Some(edge) = known {
-                    edge.change(at, updated);
-                } else {
-                    let mut edge = Relationship::new(&updated.kind, target, at);
-                    edge.change(at, updated);
-                    self.related(edge);
-                }
-                if updated.kind == "depends_on"
-                    && !self.depends_on.contains(&updated.target)
-                    && self.depends_on.len() < Self::DEPENDS_ON_MAX
-                {
-                    self.depends_on.push(updated.target.clone());
-                }
-            }
+            Payload::TaskDependencyUpdated(updated) => self.dependency(fact, updated),
             Payload::TaskAttemptStarted(_) => {
                 self.next_attempt_at = None;
                 self.current_run_id = fact.ids.run().cloned();
@@ -258,47 +233,6 @@ impl TaskView {
 
     fn failed(&mut self, error: Option<&Failure>) {
         set(&mut self.last_error, error.map(bound::failure).as_ref());
-    }
-
-    fn attempt(&mut self, fact: &Fact) {
-        let Some(run_id) = fact.ids.run() else { return };
-        let index = self.attempts.iter().position(|attempt| attempt.run_id == *run_id);
-        let index = index.unwrap_or_else(|| self.new_attempt(run_id));
-        self.attempts[index].apply(fact);
-    }
-
-    fn new_attempt(&mut self, run_id: &RunId) -> usize {
-        self.attempts_total = self.attempts_total.saturating_add(1);
-        push_last(&mut self.attempts, AttemptView::new(run_id.clone()), Self::ATTEMPTS_MAX);
-        self.attempts.len() - 1
-    }
-
-    fn related(&mut self, edge: Relationship) {
-        if self.relationships.iter().any(|known| known.is(&edge.kind, &edge.target_id)) {
-            return;
-        }
-        if self.relationships.len() < Self::RELATIONSHIPS_MAX {
-            self.relationships.push(edge);
-        } else {
-            self.relationships_omitted = self.relationships_omitted.saturating_add(1);
-        }
-    }
-
-    fn delivered(&mut self, reference: &Ref, artifact: Option<ArtifactEntry>) {
-        self.artifacts.retain(|kept| kept.reference != *reference);
-        self.artifacts_total = self.artifacts_total.saturating_add(1);
-        if let Some(reference) = bound::reference(reference) {
-            push_last(&mut self.artifacts, Delivered { reference, artifact }, Self::ARTIFACTS_MAX);
-        }
-    }
-
-    fn proved(&mut self, evidence: &Ref) {
-        self.evidence_total = self.evidence_total.saturating_add(1);
-        if let Some(evidence) = bound::reference(evidence)
-            && !self.evidence_refs.contains(&evidence)
-        {
-            push_last(&mut self.evidence_refs, evidence, Self::EVIDENCE_MAX);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One thread of a session: its open turns, its queue, and how its last turn ended.
 
 use super::{
-    bound::{self, NAME_MAX, TEXT_MAX, WORD_MAX, set_text},
+    bound::{self, NAME_MAX, WORD_MAX, set_text},
     declare::views,
     turn::TurnView,
 };
@@ -85,7 +85,7 @@ views! {
 
 impl ThreadView {
     /// How many waiting turns a thread tells of.
-    pub const QUEUE_MAX: usize = 16;
+    pub const QUEUE_MAX: usize = 64;
 
     /// A thread of which nothing is known but its id.
     pub fn new(thread_id: ThreadId) -> Self {
@@ -177,6 +177,9 @@ impl ThreadView {
         let index = self.turns.iter().position(|turn| turn.turn_id == *turn_id);
         let ends = matches!(fact.payload, Payload::TurnCompleted(_) | Payload::TurnFailed(_));
         let begins = matches!(fact.payload, Payload::TurnSubmitted(_) | Payload::TurnStarted(_));
+        if ends || matches!(fact.payload, Payload::TurnStarted(_)) {
+            self.dequeue(turn_id, index.is_none_or(|index| self.turns[index].status == TurnStatus::Queued));
+        }
         if ends {
             let mut turn =
                 index.map_or_else(|| TurnView::new(turn_id.clone()), |index| self.turns.remove(index));
@@ -196,17 +199,13 @@ impl ThreadView {
             Payload::TurnSubmitted(submitted) if submitted.status == TurnStatus::Queued => {
                 self.enqueue(turn_id)
             }
-            Payload::TurnStarted(_) => {
-                self.dequeue(turn_id);
-                self.active_turn_id = Some(turn_id.clone());
-            }
+            Payload::TurnStarted(_) => self.active_turn_id = Some(turn_id.clone()),
             _ => {}
         }
         None
     }
 
     fn ended(&mut self, mut turn: TurnView) -> TurnView {
-        self.dequeue(&turn.turn_id);
         self.turn_count += 1;
         turn.number = Some(self.turn_count);
         self.last_outcome = Some(Outcome {
@@ -216,7 +215,7 @@ impl ThreadView {
             error: turn
                 .error
                 .clone()
-                .map(|error| Failure { message: bound::cut(&error.message, TEXT_MAX / 2), ..error }),
+                .map(|error| Failure { message: bound::cut(&error.message, NAME_MAX), ..error }),
         });
         if self.active_turn_id.as_ref() == Some(&turn.turn_id) {
             self.active_turn_id = None;
@@ -235,8 +234,13 @@ impl ThreadView {
         }
     }
 
-    fn dequeue(&mut self, turn_id: &TurnId) {
-        self.queue.retain(|queued| queued != turn_id);
+    /// A turn waits no more. One that may have waited and is not in the queue was among those not told of.
+    fn dequeue(&mut self, turn_id: &TurnId, may_have_waited: bool) {
+        match self.queue.iter().position(|queued| queued == turn_id) {
+            Some(place) => drop(self.queue.remove(place)),
+            None if may_have_waited => self.queue_omitted = self.queue_omitted.saturating_sub(1),
+            None => {}
+        }
     }
 
     fn queued(&mut self, fact: &Fact, changed: &QueueChanged) {

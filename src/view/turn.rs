@@ -4,69 +4,20 @@ use super::{
     bound::{self, NAME_MAX, TEXT_MAX, WORD_MAX, push_last, set_text},
     declare::views,
     pending::PendingRequest,
+    permission::PermissionState,
+    routing::RoutingDecision,
     step::StepView,
 };
 use crate::fact::{
     Fact, OutputRef,
     failure::Failure,
     id::{AttemptId, BlobRef, JobId, RunId, SubagentId, TaskId, ThreadId, TurnId},
-    payload::{Decision, Payload, TurnStarted, TurnSubmitted, Usage},
+    payload::{Payload, TurnStarted, TurnSubmitted, Usage},
     status::TurnStatus,
     time::Time,
 };
 
 views! {
-    /// Which model answers, and why that one.
-    #[derive(Default)]
-    RoutingDecision {
-        ..
-        /// Which.
-        selected_model: Option<String>,
-        /// Whose.
-        provider: Option<String>,
-        /// Of how many.
-        candidate_count: Option<u32>,
-        /// Whether there was nothing to choose from.
-        single_candidate: Option<bool>,
-        /// By what it was chosen.
-        decision_source: Option<String>,
-        /// What kind of work it is.
-        task_kind: Option<String>,
-        /// How often another model took over.
-        fallbacks: u32,
-        /// Why there is none.
-        not_possible: Option<String>,
-    }
-
-    /// What was decided about permissions.
-    #[derive(Default)]
-    PermissionState {
-        ..
-        /// How often it was decided at once.
-        evaluated: u32,
-        /// How often the answer was no, at once or by somebody.
-        denied: u32,
-        /// How often somebody was asked.
-        requested: u32,
-        /// How often somebody answered.
-        resolved: u32,
-        /// The last decision.
-        last: Option<LastDecision>,
-    }
-
-    /// A decision about a permission.
-    LastDecision {
-        /// What.
-        decision: Decision,
-        /// By what.
-        source: String,
-        /// When.
-        at: Time,
-        ..
-        /// The tool that it is about.
-        tool: Option<String>,
-    }
-
     /// One turn. Steps, text and references are the latest or the first few of what there was; totals say of how many.
     TurnView {
         /// Its id.
@@ -153,7 +104,7 @@ impl TurnView {
     /// How many references it tells of.
     pub const OUTPUT_REFS_MAX: usize = 4;
     /// How many decisions it tells of.
-    pub const PENDING_MAX: usize = 4;
+    pub const PENDING_MAX: usize = 8;
 
     /// A turn of which nothing is known but its id.
     pub fn new(turn_id: TurnId) -> Self {

@@ -1,14 +1,15 @@
 //! What each fact does to the turn that it is about.
 
 use super::{
-    bound::{self, NAME_MAX, TEXT_MAX, WORD_MAX, append, cut, cut_some, push_last, set, set_text},
+    bound::{self, NAME_MAX, TEXT_MAX, WORD_MAX, append, cut, cut_some, push_last, set_text},
     pending::PendingRequest,
+    routing::RoutingDecision,
     step::{StepKind, StepStatus, StepView},
-    turn::{LastDecision, PermissionState, RoutingDecision, TurnView},
+    turn::TurnView,
 };
 use crate::fact::{
     Fact,
-    payload::{Decision, Payload},
+    payload::Payload,
     status::{ActionStatus, TurnStatus},
 };
 
@@ -235,11 +236,11 @@ impl TurnView {
         self.begin(fact, step);
     }
 
-    /// The last decision that is waited for is counted and no more told of.
-    pub(super) fn forget_last_pending(&mut self) {
-        if self.pending_requests.pop().is_some() {
-            self.pending_omitted = self.pending_omitted.saturating_add(1);
-        }
+    /// The last decision that is waited for is counted and no more told of; false when there was none to forget.
+    pub(super) fn forget_last_pending(&mut self) -> bool {
+        let forgotten = self.pending_requests.pop().is_some();
+        self.pending_omitted = self.pending_omitted.saturating_add(u32::from(forgotten));
+        forgotten
     }
 
     fn governance(&mut self, fact: &Fact) {
@@ -255,85 +256,6 @@ impl TurnView {
     fn routing(&mut self, fact: &Fact) {
         if RoutingDecision::concerns(fact) {
             self.routing_decision.get_or_insert_default().apply(fact);
-        }
-    }
-}
-
-impl PermissionState {
-    pub(super) fn apply(&mut self, fact: &Fact) {
-        let (decision, source, tool) = match &fact.payload {
-            Payload::PermissionEvaluated(evaluated) => {
-                self.evaluated = self.evaluated.saturating_add(1);
-                (evaluated.decision, &evaluated.source, &evaluated.tool)
-            }
-            Payload::PermissionResolved(resolved) => {
-                self.resolved = self.resolved.saturating_add(1);
-                (resolved.decision, &resolved.source, &resolved.tool)
-            }
-            Payload::PermissionRequested(_) => {
-                self.requested = self.requested.saturating_add(1);
-                return;
-            }
-            _ => return,
-        };
-        self.denied = self.denied.saturating_add(u32::from(decision == Decision::Deny));
-        self.last = Some(LastDecision {
-            decision,
-            source: cut(source, WORD_MAX),
-            at: bound::time(fact.at),
-            tool: cut_some(tool.as_deref(), NAME_MAX),
-        });
-    }
-}
-
-impl RoutingDecision {
-    pub(super) fn concerns(fact: &Fact) -> bool {
-        matches!(
-            fact.payload,
-            Payload::RoutingCandidatesResolved(_)
-                | Payload::RoutingDecided(_)
-                | Payload::RoutingFallbackApplied(_)
-                | Payload::RoutingNotPossible(_)
-                | Payload::RoutingSingleCandidate(_)
-        )
-    }
-
-    pub(super) fn apply(&mut self, fact: &Fact) {
-        match &fact.payload {
-            Payload::RoutingCandidatesResolved(resolved) => {
-                self.candidate_count = Some(resolved.candidate_count);
-                self.single_candidate = Some(resolved.candidate_count == 1);
-                set_text(&mut self.task_kind, resolved.task_kind.as_deref(), WORD_MAX);
-            }
-            Payload::RoutingDecided(decided) => {
-                self.selected_model = Some(cut(&decided.selected_model, NAME_MAX));
-                self.provider = cut_some(decided.provider.as_deref(), NAME_MAX);
-                self.decision_source = Some(cut(&decided.decision_source, WORD_MAX));
-                set(&mut self.candidate_count, decided.candidate_count.as_ref());
-                set(&mut self.single_candidate, decided.candidate_count.map(|count| count == 1).as_ref());
-                set_text(&mut self.task_kind, decided.task_kind.as_deref(), WORD_MAX);
-                self.not_possible = None;
-            }
-            Payload::RoutingFallbackApplied(fallback) => {
-                self.selected_model = Some(cut(&fallback.selected_model, NAME_MAX));
-                self.provider = None;
-                self.fallbacks = self.fallbacks.saturating_add(1);
-            }
-            Payload::RoutingNotPossible(not_possible) => {
-                self.selected_model = None;
-                self.provider = None;
-                set(&mut self.candidate_count, not_possible.candidate_count.as_ref());
-                self.not_possible = Some(cut(&not_possible.reason, TEXT_MAX));
-            }
-            Payload::RoutingSingleCandidate(single) => {
-                self.selected_model = Some(cut(&single.selected_model, NAME_MAX));
-                self.candidate_count = Some(single.candidate_count);
-                self.single_candidate = Some(true);
-                self.decision_source = Some(cut(&single.decision_source, WORD_MAX));
-                set_text(&mut self.task_kind, single.task_kind.as_deref(), WORD_MAX);
-                self.not_possible = None;
-            }
-            _ => {}
         }
     }
 }

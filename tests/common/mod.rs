@@ -1,7 +1,17 @@
 //! A runtime in this process, on a store of its own.
-#![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(dead_code, unused_imports, reason = "each test file uses some of it")]
 
-use std::{sync::Arc, time::Duration};
+mod check;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+pub use self::check::check_feed;
 
 use cadre::{
     control::{Error, result::Answer},
@@ -24,7 +34,10 @@ pub struct Rig {
     folder: Option<TempDir>,
 }
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many were started in this process: no two draw the same ids.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Rig {
     pub async fn start() -> Self {
@@ -37,7 +50,7 @@ impl Rig {
         let publisher = Publisher::new("cadre_test");
         let settings = Settings { host, publisher, deadline: PATIENCE };
         let bus = Arc::new(LocalBus::new());
-        let seed = folder.path().as_os_str().len() as u64 ^ 0x00c0_ffee ^ std::process::id() as u64;
+        let seed = (u64::from(std::process::id()) << 32) | STARTED.fetch_add(1, Ordering::Relaxed);
         let runtime =
             Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await.unwrap();
         Self { runtime, embedded, folder: Some(folder) }
@@ -62,11 +75,64 @@ impl Rig {
     }
 
     pub async fn call(&self, name: &str, args: Value) -> Value {
+        self.answer(name, args).await.result
+    }
+
+    /// The whole answer, with its cursor.
+    pub async fn answer(&self, name: &str, args: Value) -> Answer {
         let shown = args.to_string();
         match self.try_call(name, args).await {
-            Ok(answer) => answer.result,
+            Ok(answer) => answer,
             Err(error) => panic!("{name} {shown}: {}", error.to_json()),
         }
+    }
+
+    /// Under an idempotency key.
+    pub async fn keyed(&self, key: &str, name: &str, args: Value) -> Result<Answer, Error> {
+        self.runtime.call(&Caller::local(), name, args, Some(key), PATIENCE).await
+    }
+
+    /// Waits until a look at something finds what is wanted.
+    pub async fn eventually<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+        let found = tokio::time::timeout(PATIENCE, async {
+            loop {
+                if let Some(found) = look().await {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        found.await.unwrap_or_else(|_| panic!("it did not happen: {what}"))
+    }
+
+    /// Waits until a task stands like that.
+    pub async fn task_is(&self, task: &str, status: &str) -> Value {
+        let look = async || {
+            let answer = self.try_call("get_task", json!({ "taskId": task })).await.ok()?;
+            let task = answer.result["task"].clone();
+            (task["status"] == status).then_some(task)
+        };
+        self.eventually(&format!("{task} is {status}"), look).await
+    }
+
+    /// All subagents of a session that a listing tells of, page by page.
+    pub async fn subagents(&self, mut args: Value) -> Vec<Value> {
+        let mut all = Vec::new();
+        loop {
+            let page = self.call("list_subagents", args.clone()).await;
+            all.extend(page["subagents"].as_array().unwrap().clone());
+            if page["hasMore"] != true {
+                return all;
+            }
+            args["after"] = page["cursor"].clone();
+        }
+    }
+
+    /// Holds the whole feed of a session against what is promised of all feeds, and returns it.
+    pub async fn checked(&self, session: &str) -> Vec<Value> {
+        let events = self.served(session).await;
+        check_feed(&events);
+        events
     }
 
     pub async fn refused(&self, name: &str, args: Value) -> Value {
@@ -142,4 +208,14 @@ impl Rig {
 
 pub fn turn(session: &str, script: Value) -> Value {
     json!({ "sessionId": session, "agent": "scripted", "input": [{ "type": "text", "text": script.to_string() }] })
+}
+
+/// The text of an input.
+pub fn input(script: &Value) -> Value {
+    json!([{ "type": "text", "text": script.to_string() }])
+}
+
+/// How many events are of a class.
+pub fn count(events: &[Value], class: &str) -> usize {
+    events.iter().filter(|event| event["type"] == class).count()
 }

@@ -301,7 +301,16 @@ impl Step<'_> {
             _ => return,
         };
         let Some(turn) = turn else { return self.loose_message(from, message) };
-        let Some(index) = self.thread_of(&turn) else { return };
+        let index = match (self.thread_of(&turn), &message) {
+            (Some(index), _) => index,
+            // A turn that was over with everybody below: somebody goes on, and an interrupt has to reach that.
+            (None, Message::ChildReopened { .. }) if !self.work.threads.is_empty() => {
+                let thread = &mut self.work.threads[0];
+                thread.lingering.push(Run::left_of(thread.id.clone(), turn.clone()));
+                0
+            }
+            (None, _) => return,
+        };
         let (draft, thread) = (&mut self.draft, &mut self.work.threads[index]);
         let lingering = thread.lingering.iter_mut().position(|run| run.turn == turn);
         let Some(run) = (match lingering {

@@ -18,23 +18,25 @@ impl Step<'_> {
             Some(thread) => vec![self.thread(thread)?],
             None => (0..self.work.threads.len()).collect(),
         };
+        let mut removed = Vec::new();
         if args.clear_queue {
             for index in threads.clone() {
-                self.clear_queue(index, by);
+                removed.extend(self.clear_queue(index, by));
             }
         }
         let reason = args.reason.as_deref().unwrap_or("interrupted");
         let Some(turn) = args.turn_id else {
             let Some(index) = threads.into_iter().find(|index| self.work.threads[*index].run.is_some())
             else {
-                return Ok(Reply::Interrupted { thread: args.thread_id, turn: None });
+                return Ok(Reply::Interrupted { thread: args.thread_id, turn: None, removed });
             };
             let turn = self.work.threads[index].run.as_ref().map(|run| run.turn.clone());
             self.interrupt_running(index, reason, by);
-            return Ok(Reply::Interrupted { thread: Some(self.work.threads[index].id.clone()), turn });
+            let thread = Some(self.work.threads[index].id.clone());
+            return Ok(Reply::Interrupted { thread, turn, removed });
         };
         let thread = self.interrupt_one(&turn, reason, by);
-        Ok(Reply::Interrupted { thread, turn: Some(turn) })
+        Ok(Reply::Interrupted { thread, turn: Some(turn), removed })
     }
 
     /// Stops a turn wherever it is. Its thread, if it is anywhere.
@@ -68,15 +70,15 @@ impl Step<'_> {
         self.ended(index, ending);
     }
 
-    fn clear_queue(&mut self, index: usize, by: &str) {
+    fn clear_queue(&mut self, index: usize, by: &str) -> Vec<TurnId> {
         let cleared: Vec<TurnId> =
             self.work.threads[index].queue.drain(..).map(|queued| queued.turn).collect();
-        if cleared.is_empty() {
-            return;
-        }
         for turn in &cleared {
             self.cancel_queued(index, turn, TurnStatus::Cancelled, Some("the queue was cleared"), by);
         }
-        self.tell_queue(index, QueueChange::Cleared, None, None);
+        if !cleared.is_empty() {
+            self.tell_queue(index, QueueChange::Cleared, None, None);
+        }
+        cleared
     }
 }

@@ -61,6 +61,16 @@ pub struct Work {
     pub named: VecDeque<(TurnId, ThreadId, u128)>,
 }
 
+impl Work {
+    /// Whether a turn runs, or children of it live on.
+    pub fn is_open(&self, turn: &TurnId) -> bool {
+        self.threads.iter().any(|thread| {
+            let mut runs = thread.run.iter().chain(&thread.lingering);
+            runs.any(|run| run.turn == *turn)
+        })
+    }
+}
+
 /// A thread of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Thread {
@@ -189,6 +199,8 @@ pub enum Reply {
         thread: Option<ThreadId>,
         /// Which turn.
         turn: Option<TurnId>,
+        /// The waiting turns that were removed.
+        removed: Vec<TurnId>,
     },
     /// A thread goes on, or there was nothing to go on with.
     Resumed {

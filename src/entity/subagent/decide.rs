@@ -13,7 +13,7 @@ use crate::{
         parent::{self, Spawner},
         records,
     },
-    exec::{Asked, Budget, Draft, Ending, NewRun, Run, STEP_RETRIES_MAX, split_name},
+    exec::{Asked, Budget, Draft, Ending, NewRun, Run, STEP_RETRIES_MAX, Source, split_name},
     fact::{
         Failure, Ids,
         id::{Id, SubagentId, ThreadId, TurnId},
@@ -106,12 +106,11 @@ fn begin(host: &Host, id: SubagentId, start: Start, moment: &Moment<'_>) -> Deci
     };
     let ids = around.clone().with(thread.clone()).with(turn.clone());
     draft.tell_within(&ids, SubagentScope { subagent: id.clone() }, spawned);
-    let parent_key = match (&lineage.subagent, &lineage.task) {
-        (Some(subagent), _) => subagent.as_str(),
-        (None, Some(task)) => task.as_str(),
-        (None, None) => start.session.as_str(),
-    };
-    draft.set_record(records::subagent(&start.session, parent_key, id.as_str()), &[][..]);
+    let above = lineage.subagent.as_ref().map_or(start.session.as_str(), |subagent| subagent.as_str());
+    draft.set_record(records::subagent(&start.session, above, id.as_str()), &[][..]);
+    if let Some(task) = &lineage.task {
+        draft.set_record(records::subagent(&start.session, task.as_str(), id.as_str()), &[][..]);
+    }
     draft.count(records::count(&start.session, "subagents", SubagentStatus::Running.as_str()), 1);
     let new = NewRun {
         thread,
@@ -171,7 +170,7 @@ impl Step<'_> {
                 self.tell(told);
                 self.work.run.steer(input);
             }
-            Command::Resume { by } => self.resume(&by)?,
+            Command::Resume { source, reason, by } => self.resume(source, reason, by)?,
             Command::Close { reason, by } => self.close(Close { reason, by }),
             Command::Respond(response) => self.respond(response)?,
             Command::Spawn { args, source } => {
@@ -217,7 +216,7 @@ impl Step<'_> {
     }
 
     /// Starts another attempt of one that did not complete.
-    fn resume(&mut self, by: &str) -> Result<(), Error> {
+    fn resume(&mut self, source: Option<Source>, reason: Option<String>, by: String) -> Result<(), Error> {
         let status = self.work.status;
         if !status.is_terminal() || status == SubagentStatus::Completed {
             let message = format!("the subagent {} is {status}: there is nothing to resume", self.id);
@@ -226,12 +225,13 @@ impl Step<'_> {
         let attempt = self.work.run.attempt + 1;
         self.count(status, SubagentStatus::Running);
         let former = self.work.run.clone();
-        let (source, turn) = (former.source().clone(), self.draft.ids.next::<TurnId>());
+        let source = source.unwrap_or_else(|| former.source().clone());
+        let turn: TurnId = self.draft.ids.next();
         let told = SubagentStatusChanged {
             status: SubagentStatus::Running,
             attempt: Some(attempt),
-            by: Some(by.to_owned()),
-            reason: Some("resumed".into()),
+            by: Some(by),
+            reason: Some(reason.unwrap_or_else(|| "resumed".into())),
         };
         let scope = SubagentScope { subagent: self.id.clone() };
         let ids = former.around.clone().with(former.thread.clone()).with(turn.clone());
@@ -249,16 +249,22 @@ impl Step<'_> {
             budget: Budget::default(),
             deadline: self.work.spec.deadline_ms.map(|ms| self.draft.now.in_ms(ms)),
         };
-        let was_closed = std::mem::replace(&mut self.work.closed, false);
+        self.reopen();
         self.work.run = Run::begin(new, "resume", false, &mut self.draft).after(&former);
         self.work.status = SubagentStatus::Running;
-        if let Some(parent) = self.work.parent.clone().filter(|_| was_closed) {
-            let reopened = Message::ChildReopened { parent: parent.slot, id: self.id.to_string() };
-            self.draft.send(parent.address, reopened);
-        }
         let ending = self.work.run.advance(&mut self.draft);
         self.ended(ending);
         Ok(())
+    }
+
+    /// Its tree was closed and is not any more: everybody above has to know, so that a cancel reaches it (P11).
+    fn reopen(&mut self) {
+        if std::mem::replace(&mut self.work.closed, false)
+            && let Some(Parent { address, slot }) = self.work.parent.clone()
+        {
+            let reopened = Message::ChildReopened { parent: slot, id: self.id.to_string() };
+            self.draft.send(address, reopened);
+        }
     }
 
     fn message(&mut self, from: &Address, message: Message) {
@@ -274,6 +280,7 @@ impl Step<'_> {
             }
             Message::ChildClosed { parent } => self.work.run.take_child_closed(parent.group, &mut self.draft),
             Message::ChildReopened { parent, .. } => {
+                self.reopen();
                 self.work.run.take_child_reopened(parent.group, from, &mut self.draft)
             }
             Message::Start(start) => {

@@ -67,6 +67,10 @@ pub enum Command {
     },
     /// Try again.
     Resume {
+        /// What it is given this time, if not the same as before.
+        source: Option<Source>,
+        /// Why.
+        reason: Option<String>,
         /// Who wants it.
         by: String,
     },

@@ -259,8 +259,8 @@ impl Step<'_> {
 
     /// A worker outside has to show signs of life, if the task's constraints say so.
     pub(super) fn expect_heartbeat(&mut self) {
-        let is_outside =
-            self.work.attempt.as_ref().is_some_and(|attempt| attempt.open && attempt.agent.is_none());
+        let is_outside = self.work.status != TaskStatus::Paused
+            && self.work.attempt.as_ref().is_some_and(|attempt| attempt.open && attempt.agent.is_none());
         let every = self.work.spec.constraints.get("heartbeatMs");
         if let Some(ms) =
             every.and_then(serde_json::Value::as_u64).filter(|_| is_outside && self.work.agent.is_none())

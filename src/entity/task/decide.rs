@@ -15,7 +15,6 @@ use crate::{
         Child, Host, Message, Start,
         parent::{Spawned, Spawner},
         records,
-        session::fingerprint,
     },
     exec::{Asked, Children, Draft, Group, Names, Outcome, Response, Source, split_name},
     fact::{
@@ -87,7 +86,7 @@ pub(super) fn decide(
 }
 
 fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> Result<Step<'a>, Error> {
-    let fingerprint = fingerprint(&(&start.what, &start.input, &start.session));
+    let fingerprint = start.fingerprint();
     let Child::Task(spec) = start.what else {
         return Err(Error::invalid("taskId", "this is the id of a task"));
     };
@@ -176,8 +175,7 @@ impl Step<'_> {
     fn command(&mut self, command: Command) -> Result<Reply, Error> {
         match command {
             Command::Create(start) => {
-                let same = fingerprint(&(&start.what, &start.input, &start.session)) == self.work.fingerprint;
-                if !same {
+                if start.fingerprint() != self.work.fingerprint {
                     let message = format!("the task {} exists with other content", self.work.id);
                     return Err(Error::conflict(self.work.status.as_str(), message));
                 }
@@ -319,6 +317,7 @@ impl Step<'_> {
             self.set_run(run);
         }
         self.set_status(TaskStatus::Paused);
+        self.draft.cancel_timer("heartbeat");
         self.tell(TaskPaused { status: TaskStatus::Paused, reason, by: Some(by) });
         Ok(())
     }
@@ -343,6 +342,8 @@ impl Step<'_> {
             self.set_run(run);
             self.attempt_ended(ending);
         }
+        self.expect_heartbeat();
+        self.unblock();
         self.go_on();
         Ok(())
     }
@@ -386,6 +387,8 @@ impl Step<'_> {
             }
             Message::ChildReopened { ref parent, .. } if parent.turn.is_none() => {
                 self.work.children.reopened(parent.group, from);
+                self.reopen();
+                self.close_reopened();
             }
             Message::Start(start) => self.refuse_second_parent(*start),
             message => self.run_message(from, message),
@@ -418,6 +421,9 @@ impl Step<'_> {
             _ => run.advance(&mut self.draft),
         };
         self.set_run(run);
+        if self.last_run_live() {
+            self.reopen();
+        }
         self.attempt_ended(ending);
         self.settle();
     }

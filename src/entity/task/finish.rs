@@ -114,7 +114,7 @@ impl Step<'_> {
         self.work.children.live() + self.last_run().map_or(0, |run| run.children.live())
     }
 
-    /// A task that had ended goes on, and its parent has to know.
+    /// Its tree was closed and is not any more: everybody above has to know, so that a cancel reaches it.
     pub(super) fn reopen(&mut self) {
         if std::mem::replace(&mut self.work.closed, false)
             && let Some(Parent { address, slot }) = self.work.parent.clone()
@@ -145,7 +145,7 @@ impl Step<'_> {
         }
     }
 
-    fn last_run_live(&self) -> bool {
+    pub(super) fn last_run_live(&self) -> bool {
         self.last_run().is_some_and(|run| run.children.live() > 0)
     }
 
@@ -201,7 +201,25 @@ impl Step<'_> {
                 self.set_run(run);
                 self.attempt_ended(ending);
             }
-            None => self.close_attempt(AttemptStatus::Cancelled, ending.error, None),
+            None => {
+                // An attempt that is over may have left children behind.
+                if let Some(mut run) = self.last_run().cloned() {
+                    let close = Close { reason: ending.reason.clone(), by: by.to_owned() };
+                    run.close_rest(&close, &mut self.draft);
+                    self.set_run(run);
+                }
+                self.close_attempt(AttemptStatus::Cancelled, ending.error, None);
+            }
+        }
+    }
+
+    /// Something below goes on again while everything is being cancelled.
+    pub(super) fn close_reopened(&mut self) {
+        let Some(finish) = &self.work.ending else { return };
+        if self.work.status == TaskStatus::Cancelling && finish.reason.as_deref() != Some(NOT_PROPAGATED) {
+            let by = finish.by.clone().unwrap_or_else(|| "parent".into());
+            self.work.children.close(&Close { reason: finish.reason.clone(), by });
+            self.work_children();
         }
     }
 

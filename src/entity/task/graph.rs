@@ -3,7 +3,7 @@
 use super::decide::Step;
 use crate::{
     control::Error,
-    entity::{Message, kind},
+    entity::{Message, kind, records},
     fact::{
         id::TaskId,
         payload::{TaskBlocked, TaskDependencyUpdated},
@@ -19,6 +19,7 @@ impl Step<'_> {
     pub(super) fn need(&mut self, need: TaskId) {
         let to = self.draft.peer(kind::TASK, need.as_str());
         self.draft.send(to, Message::Watch { task: self.work.id.clone() });
+        self.draft.set_record(records::edge(&need, &self.work.id), &[][..]);
         let updated = TaskDependencyUpdated {
             kind: BLOCKS.into(),
             target: need.clone(),
@@ -105,7 +106,7 @@ impl Step<'_> {
     }
 
     /// Something that it waited for is out of the way, or stands worse than before.
-    fn unblock(&mut self) {
+    pub(super) fn unblock(&mut self) {
         if self.work.status != TaskStatus::Blocked {
             return;
         }
@@ -158,6 +159,7 @@ impl Step<'_> {
         if kind == BLOCKS && self.work.needs.remove(&other).is_some() {
             let to = self.draft.peer(crate::entity::kind::TASK, other.as_str());
             self.draft.send(to, Message::Unwatch { task: self.work.id.clone() });
+            self.draft.clear_record(records::edge(&other, &self.work.id));
             self.unblock();
         }
         Ok(())

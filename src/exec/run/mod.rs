@@ -206,9 +206,8 @@ pub const STEP_RETRIES_MAX: u32 = 3;
 const RETRY_PAUSE_MS: u64 = 50;
 
 impl Run {
-    /// Begins. `with_catalog` says the tools right away; otherwise they are said before the first is called.
-    pub fn begin(new: NewRun, source: &str, with_catalog: bool, draft: &mut Draft<'_>) -> Self {
-        let mut run = Self {
+    fn new(new: NewRun) -> Self {
+        Self {
             thread: new.thread,
             turn: new.turn,
             around: new.around,
@@ -232,7 +231,31 @@ impl Run {
             has_catalog: false,
             paused: false,
             ending: None,
+        }
+    }
+
+    /// What is left of a turn that is over and whose children are not, or not any more.
+    pub fn left_of(thread: ThreadId, turn: TurnId) -> Self {
+        let new = NewRun {
+            thread,
+            turn,
+            around: Ids::default(),
+            agent: String::new(),
+            model: None,
+            attempt: 1,
+            depth: 0,
+            source: Source::Inline(Vec::new()),
+            retries_max: 0,
+            budget: Budget::default(),
+            deadline: None,
         };
+        Self { phase: Phase::Over, ..Self::new(new) }
+    }
+
+    /// Begins. `with_catalog` says the tools right away; otherwise they are said before the first is called.
+    pub fn begin(new: NewRun, source: &str, with_catalog: bool, draft: &mut Draft<'_>) -> Self {
+        let deadline = new.deadline;
+        let mut run = Self::new(new);
         let started = TurnStarted {
             agent: run.agent.clone(),
             attempt: run.attempt,
@@ -240,7 +263,7 @@ impl Run {
             model: run.model.clone(),
         };
         run.tell(draft, started);
-        if let Some(deadline) = new.deadline {
+        if let Some(deadline) = deadline {
             draft.set_timer(run.timer("deadline"), deadline);
         }
         if with_catalog {

@@ -74,7 +74,7 @@ impl ArtifactEntry {
 
 impl Artifacts {
     /// How many are told of.
-    pub const RECENT_MAX: usize = 4;
+    pub const RECENT_MAX: usize = 3;
 
     pub(in crate::view) fn changed(&mut self, fact: &Fact, changed: &ArtifactChanged) {
         count(&mut self.changes);

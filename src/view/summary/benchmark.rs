@@ -71,7 +71,7 @@ views! {
 
 impl Benchmarks {
     /// How many trials are told of.
-    pub const TRIALS_MAX: usize = 4;
+    pub const TRIALS_MAX: usize = 3;
 
     pub(super) fn apply(&mut self, fact: &Fact) {
         match &fact.payload {

@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-const REFS_MAX: usize = 8;
-const WARNINGS_MAX: usize = 4;
+const REFS_MAX: usize = 4;
+const WARNINGS_MAX: usize = 2;
 
 views! {
     /// The last summary that stands for a part of the history.

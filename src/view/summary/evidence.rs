@@ -66,7 +66,7 @@ views! {
 
 impl Evidence {
     /// How many pieces are told of.
-    pub const RECENT_MAX: usize = 6;
+    pub const RECENT_MAX: usize = 4;
     /// How many checks are told of.
     pub const OUTCOMES_MAX: usize = 6;
 

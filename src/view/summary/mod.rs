@@ -31,7 +31,8 @@ pub use self::{
 };
 use super::{
     declare::{Absent, views},
-    turn::{PermissionState, RoutingDecision},
+    permission::PermissionState,
+    routing::RoutingDecision,
 };
 use crate::fact::{Fact, payload::Payload};
 

@@ -47,7 +47,7 @@ views! {
 
 impl Tools {
     /// How many tools are told of by name.
-    pub const TOOLS_MAX: usize = 48;
+    pub const TOOLS_MAX: usize = 32;
 
     pub(super) fn new(fact: &Fact, catalog: &ToolCatalogResolved) -> Self {
         let entry = |tool: &crate::fact::payload::ToolInfo| ToolEntry {

@@ -1,0 +1,208 @@
+//! What follows from what an attempt of an item hears.
+
+use cadre_cluster::{
+    address::Address,
+    host::{Decision, Input, Moment},
+};
+
+use super::{ItemCommand, ItemReply, ItemState, JobItem, Work};
+use crate::{
+    control::Error,
+    entity::{Child, Close, Host, Message, Parent, Start},
+    exec::{Asked, Budget, Draft, Ending, NewRun, Response, Run, split_name},
+    fact::{
+        Ids,
+        id::{Id, ThreadId, TurnId},
+        status::{SubagentStatus, TurnStatus},
+    },
+};
+
+pub(super) fn decide(
+    host: &Host,
+    state: &ItemState,
+    input: Input<JobItem>,
+    moment: &Moment<'_>,
+) -> Result<Decision<JobItem>, Error> {
+    let Some(work) = &state.work else {
+        return match input {
+            Input::Message { message: Message::Start(start), .. } => Ok(begin(host, *start, moment)),
+            Input::Command(_) => Err(Error::not_found("item run", moment.address.id())),
+            _ => Ok(Decision::nothing()),
+        };
+    };
+    let draft = Draft::new(&host.engine, work.session.clone(), moment);
+    let mut step = Step { work: work.clone(), draft };
+    match input {
+        Input::Command(ItemCommand::Respond(response)) => {
+            step.respond(response)?;
+            let reply = step.reply();
+            return Ok(step.decision().reply(reply));
+        }
+        Input::Message { from, message } => step.message(&from, message),
+        Input::Timer { name } => {
+            if let Some(name) = step.own(&name) {
+                let ending = step.work.run.take_timer(name, &mut step.draft);
+                step.ended(ending);
+            }
+        }
+        Input::Progress { progress, .. } => step.work.run.take_progress(progress, &mut step.draft),
+        Input::Effect { id, result } => {
+            if let Some(name) = step.own(&id) {
+                let ending = step.work.run.take_effect(name, result, &mut step.draft);
+                step.ended(ending);
+            }
+        }
+    }
+    Ok(step.decision())
+}
+
+fn begin(host: &Host, start: Start, moment: &Moment<'_>) -> Decision<JobItem> {
+    let Child::Item(mut spec) = start.what else { return Decision::nothing() };
+    let mut draft = Draft::new(&host.engine, start.session.clone(), moment);
+    let former = spec.former.take();
+    let mut around = Ids::default().with(spec.job.clone()).with(spec.item.clone()).with(spec.run.clone());
+    if let Some(task) = &start.lineage.task {
+        around = around.with(task.clone());
+    }
+    let new = NewRun {
+        thread: ThreadId::with_suffix(spec.run.suffix()),
+        turn: TurnId::with_suffix(spec.run.suffix()),
+        around,
+        agent: start.agent,
+        model: None,
+        attempt: spec.attempt,
+        depth: start.depth,
+        source: start.input,
+        retries_max: spec.retries_max,
+        budget: Budget::default(),
+        deadline: spec.deadline_ms.map(|ms| draft.now.in_ms(ms)),
+    };
+    let mut run = Run::begin(new, "job", false, &mut draft);
+    if let Some(former) = former {
+        run = run.after(&former);
+    }
+    let work = Work {
+        session: start.session,
+        parent: start.parent,
+        spec,
+        status: SubagentStatus::Running,
+        run,
+        closed: false,
+    };
+    let mut step = Step { work, draft };
+    let ending = step.work.run.advance(&mut step.draft);
+    step.ended(ending);
+    step.decision()
+}
+
+/// One input of an attempt that was started.
+struct Step<'a> {
+    work: Work,
+    draft: Draft<'a>,
+}
+
+impl Step<'_> {
+    fn decision(self) -> Decision<JobItem> {
+        self.draft.decision(Some(self.work))
+    }
+
+    fn reply(&self) -> ItemReply {
+        let spec = &self.work.spec;
+        ItemReply {
+            job: spec.job.clone(),
+            item: spec.item.clone(),
+            run: spec.run.clone(),
+            status: self.work.status,
+        }
+    }
+
+    /// The short name of a timer or an effect of this run.
+    fn own<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (turn, name) = split_name(name)?;
+        (turn == self.work.run.turn.as_str()).then_some(name)
+    }
+
+    fn respond(&mut self, response: Response) -> Result<(), Error> {
+        let action = response.action.clone();
+        let (asked, ending) = self.work.run.respond(response, &mut self.draft);
+        match asked {
+            Asked::Resolved => self.ended(ending),
+            Asked::NotOpen => {
+                return Err(Error::conflict("resolved", format!("the action {action} is resolved")));
+            }
+            Asked::NotOffered { decisions } => {
+                let message = format!("must be one of {}", decisions.join(", "));
+                return Err(Error::invalid("decision", message));
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, from: &Address, message: Message) {
+        let run = &mut self.work.run;
+        let ending = match message {
+            Message::GoOn { .. } => run.advance(&mut self.draft),
+            Message::Close(close) => return self.close(close),
+            Message::ChildEnded { parent, id, status, live, again, .. } => {
+                run.take_child_ended(parent.group, &id, (status, live, again), &mut self.draft)
+            }
+            Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
+            Message::ChildReopened { parent, .. } => {
+                run.take_child_reopened(parent.group, from, &mut self.draft)
+            }
+            Message::Start(_)
+            | Message::Watch { .. }
+            | Message::Unwatch { .. }
+            | Message::DependencyEnded { .. } => None,
+        };
+        self.ended(ending);
+    }
+
+    fn close(&mut self, close: Close) {
+        if self.work.status.is_terminal() {
+            self.work.run.close_rest(&close, &mut self.draft);
+            return self.tell_closed();
+        }
+        let ending = Ending::cancelled(close.reason, &close.by);
+        let ending = self.work.run.close(ending, &mut self.draft);
+        self.ended(ending);
+    }
+
+    /// The run has ended, and with it the attempt.
+    fn ended(&mut self, ending: Option<Ending>) {
+        let Some(ending) = ending else { return self.tell_closed() };
+        let status = match ending.status {
+            TurnStatus::Completed => SubagentStatus::Completed,
+            TurnStatus::Cancelled => SubagentStatus::Cancelled,
+            TurnStatus::TimedOut => SubagentStatus::TimedOut,
+            TurnStatus::Lost => SubagentStatus::Lost,
+            _ => SubagentStatus::Failed,
+        };
+        self.work.status = status;
+        let live = self.work.run.children.live() > 0;
+        self.work.closed = !live;
+        if let Some(Parent { address, slot }) = self.work.parent.clone() {
+            let ended = Message::ChildEnded {
+                parent: slot,
+                // The job knows its attempts by index; what it has to be told is the item's id.
+                id: self.work.spec.item.to_string(),
+                status,
+                live,
+                again: false,
+                error: ending.error,
+            };
+            self.draft.send(address, ended);
+        }
+    }
+
+    /// Tells the job when the last of the children is closed after the attempt itself has ended.
+    fn tell_closed(&mut self) {
+        let over = self.work.status.is_terminal() && self.work.run.children.live() == 0;
+        if over
+            && !std::mem::replace(&mut self.work.closed, true)
+            && let Some(Parent { address, slot }) = self.work.parent.clone()
+        {
+            self.draft.send(address, Message::ChildClosed { parent: slot });
+        }
+    }
+}

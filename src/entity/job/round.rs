@@ -1,0 +1,88 @@
+//! The runs of a job: one, or one for each time of its schedule.
+
+use cadre_cluster::clock::Timestamp;
+
+use super::{Counts, decide::Step, schedule::Plan};
+use crate::{
+    entity::{Message, Parent},
+    fact::{Time, payload::JobStarted, status::JobStatus},
+};
+
+impl Step<'_> {
+    /// Begins a run of all items.
+    pub(super) fn begin_run(&mut self, scheduled: Option<Timestamp>) {
+        let work = &mut self.work;
+        work.runs += 1;
+        work.counts = Counts::default();
+        work.told = 0;
+        work.since = self.draft.now;
+        work.next = 0;
+        self.tell_begun(scheduled);
+        if self.work.runs > 1 {
+            self.tell_progress(true, None); // back to nothing
+        }
+        self.load();
+    }
+
+    /// A job that is over goes on with items that are tried again.
+    pub(super) fn reopen(&mut self) {
+        self.draft.cancel_timer("schedule"); // looked at again when it is over
+        if std::mem::replace(&mut self.work.closed, false)
+            && let Some(Parent { address, slot }) = self.work.parent.clone()
+        {
+            let reopened = Message::ChildReopened { parent: slot, id: self.work.id.to_string() };
+            self.draft.send(address, reopened);
+        }
+        self.tell_begun(None);
+    }
+
+    fn tell_begun(&mut self, scheduled: Option<Timestamp>) {
+        self.set_status(JobStatus::Running);
+        let deadline = self.work.spec.max_runtime_ms.map(|ms| self.draft.now.in_ms(ms));
+        if let Some(deadline) = deadline {
+            self.draft.set_timer("deadline", deadline);
+        }
+        let started = JobStarted {
+            status: JobStatus::Running,
+            total: Some(self.work.items),
+            deadline_at: deadline.map(Time),
+            scheduled_at: scheduled.map(Time),
+        };
+        self.tell(started);
+    }
+
+    /// Every item has ended.
+    pub(super) fn run_over(&mut self) {
+        self.draft.cancel_timer("deadline");
+        let ending = self.work.ending.take();
+        if ending.is_some() {
+            let counts = &mut self.work.counts;
+            counts.cancelled = self.work.items - counts.completed - counts.failed;
+            self.work.next = self.work.items;
+        }
+        if self.has_more_runs() {
+            self.set_status(JobStatus::Scheduled);
+            self.tell_progress(true, Some(JobStatus::Scheduled));
+            return self.scheduled_time(true);
+        }
+        self.end(ending);
+    }
+
+    fn has_more_runs(&self) -> bool {
+        let max = self.work.spec.schedule.as_ref().and_then(|schedule| schedule.max_runs);
+        self.work.scheduled.is_some() && max.is_none_or(|max| self.work.runs < max)
+    }
+
+    /// Looks at the times of the schedule. `busy` says that the job ran until now.
+    pub(super) fn scheduled_time(&mut self, busy: bool) {
+        let plan = self.work.spec.schedule.as_ref().map(|schedule| Plan::new(schedule, self.work.created));
+        let (Some(Ok(plan)), Some(due)) = (plan, self.work.scheduled) else { return self.end(None) };
+        let taken = plan.take(due, self.draft.now, busy);
+        self.work.scheduled = taken.next;
+        match (taken.run, taken.next) {
+            (Some(at), _) => self.begin_run(Some(at)),
+            (None, Some(next)) => self.draft.set_timer("schedule", next),
+            (None, None) => self.end(None),
+        }
+    }
+}

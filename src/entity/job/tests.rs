@@ -1,0 +1,9 @@
+//! Jobs on a real node, an embedded store and a local bus.
+
+mod bounds;
+mod crash;
+mod ends;
+mod runs;
+mod schedules;
+mod times;
+mod world;

@@ -1,0 +1,204 @@
+//! What holds whatever facts come.
+
+use proptest::{collection::vec, prelude::*};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    id,
+    random::{LARGE, SMALL, Size, fact},
+};
+use crate::{
+    fact::{
+        Fact, Failure, Timestamp,
+        payload::{ThreadStarted, TurnFailed, TurnStarted},
+        scope::{ThreadScope, TurnScope},
+        status::TurnStatus,
+    },
+    view::{
+        ItemView, JobView, ReadModels, SessionView, SubagentView, TaskView, TurnView, shed::THREADS_BYTES_MAX,
+    },
+};
+
+/// The largest that the JSON of each view may be. A record has 96 KiB, and entities keep more than their view.
+const SESSION_MAX: usize = 80 * 1024;
+const TURN_MAX: usize = 16 * 1024;
+const TASK_MAX: usize = 64 * 1024;
+const SUBAGENT_MAX: usize = 20 * 1024;
+const JOB_MAX: usize = 12 * 1024;
+const ITEM_MAX: usize = 20 * 1024;
+
+fn size(view: &impl Serialize) -> usize {
+    serde_json::to_string(view).unwrap().len()
+}
+
+fn read_back<V: Serialize + DeserializeOwned>(view: &V) -> V {
+    serde_json::from_str(&serde_json::to_string(view).unwrap()).unwrap()
+}
+
+/// Every view at once, each fed every fact.
+#[derive(Debug, Clone, PartialEq)]
+struct Views {
+    session: SessionView,
+    ended: Vec<TurnView>,
+    turn: TurnView,
+    task: TaskView,
+    subagent: SubagentView,
+    job: JobView,
+    item: ItemView,
+}
+
+impl Views {
+    fn new() -> Self {
+        Self {
+            session: SessionView::default(),
+            ended: Vec::new(),
+            turn: TurnView::new(id("u1")),
+            task: TaskView::default(),
+            subagent: SubagentView::default(),
+            job: JobView::default(),
+            item: ItemView::new(id("i1")),
+        }
+    }
+
+    fn apply(&mut self, fact: &Fact) {
+        self.ended.extend(self.session.apply(fact));
+        self.turn.apply(fact);
+        self.task.apply(fact);
+        self.subagent.apply(fact);
+        if let Some(change) = self.job.apply(fact) {
+            self.item.change(&change);
+        }
+        self.item.apply(fact);
+    }
+
+    fn read_back(&self) -> Self {
+        Self {
+            session: read_back(&self.session),
+            ended: self.ended.iter().map(read_back).collect(),
+            turn: read_back(&self.turn),
+            task: read_back(&self.task),
+            subagent: read_back(&self.subagent),
+            job: read_back(&self.job),
+            item: read_back(&self.item),
+        }
+    }
+
+    fn stays_small(&self) {
+        let sizes = [
+            ("session", size(&self.session), SESSION_MAX),
+            ("turn", size(&self.turn), TURN_MAX),
+            ("task", size(&self.task), TASK_MAX),
+            ("subagent", size(&self.subagent), SUBAGENT_MAX),
+            ("job", size(&self.job), JOB_MAX),
+            ("item", size(&self.item), ITEM_MAX),
+        ];
+        for (name, size, max) in sizes {
+            assert!(size <= max, "a {name} of {size} bytes");
+        }
+        assert!(self.ended.iter().all(|turn| size(turn) <= TURN_MAX));
+    }
+}
+
+fn facts(sizes: Size, len: usize) -> impl Strategy<Value = Vec<Fact>> {
+    vec(any::<u64>().prop_map(move |seed| fact(seed, sizes)), 0..len)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_view_that_is_stored_and_read_in_the_middle_ends_as_one_that_was_not(
+        facts in facts(SMALL, 160),
+        middle in 0_usize..160,
+    ) {
+        let mut whole = Views::new();
+        let mut pieces = Views::new();
+        for (index, fact) in facts.iter().enumerate() {
+            whole.apply(fact);
+            pieces.apply(fact);
+            if index == middle {
+                pieces = pieces.read_back();
+            }
+        }
+        prop_assert_eq!(&pieces.read_back(), &whole);
+        prop_assert_eq!(pieces, whole);
+    }
+
+    #[test]
+    fn numbers_of_turns_have_no_gaps(facts in facts(SMALL, 160)) {
+        let mut models = ReadModels::new(id("sess_1"));
+        facts.iter().for_each(|fact| models.apply("session:sess_1", fact));
+        for thread in &models.session.threads {
+            let ended = models.turns.get(&thread.thread_id).cloned().unwrap_or_default();
+            let numbers: Vec<_> = ended.iter().filter_map(|turn| turn.number).collect();
+            prop_assert_eq!(numbers, (1..=thread.turn_count).collect::<Vec<_>>());
+            prop_assert!(ended.iter().all(|turn| turn.status.is_terminal()));
+            prop_assert!(thread.turns.iter().all(|turn| !turn.status.is_terminal()));
+        }
+    }
+
+    #[test]
+    fn a_session_folded_from_the_feed_is_the_one_that_its_entity_keeps(
+        facts in vec((any::<u64>().prop_map(|seed| fact(seed, SMALL)), 0_usize..6), 0..120),
+    ) {
+        const STREAMS: [&str; 6] =
+            ["session:sess_1", "task:task_1", "subagent:sub_1", "job:job_1", "item:job_1.i1", "cron:x"];
+        let mut models = ReadModels::new(id("sess_1"));
+        let mut kept = models.session.clone();
+        for (fact, stream) in &facts {
+            models.apply(STREAMS[*stream], fact);
+            if *stream == 0 {
+                kept.apply(fact);
+            }
+        }
+        prop_assert_eq!(models.session, kept);
+    }
+}
+
+#[test]
+fn views_stay_small_whatever_comes() {
+    for ids in [3, 12, 200] {
+        let mut views = Views::new();
+        for seed in 0..700 {
+            views.apply(&fact(seed, Size { ids, ..LARGE }));
+            if views.turn.status.is_terminal() {
+                views.turn = TurnView::new(id("u1"));
+            }
+            if seed % 10 == 0 {
+                views.stays_small();
+            }
+        }
+        views.stays_small();
+    }
+}
+
+#[test]
+fn a_session_of_as_many_threads_as_can_be_tells_of_all_of_them() {
+    let long = |number: usize, kind: &str| format!("{kind}{number:x<126}");
+    let words = "\"".repeat(500);
+    let mut view = SessionView::default();
+    for number in 0..SessionView::THREADS_MAX + 2 {
+        let scope = || TurnScope { thread: id(&long(number, "t")), turn: id(&long(number, "u")) };
+        let started = ThreadStarted {
+            title: Some(words.clone()),
+            agent: Some(words.clone()),
+            source: Some(words.clone()),
+            parent_thread_id: Some(id(&long(number, "p"))),
+            subagent_id: Some(id(&long(number, "s"))),
+            ..Default::default()
+        };
+        let error = Failure::new(words.clone(), words.clone());
+        let failed = TurnFailed { status: TurnStatus::Failed, error, ..Default::default() };
+        view.apply(&Fact::new(Timestamp(u64::MAX), ThreadScope { thread: scope().thread }, started));
+        view.apply(&Fact::new(Timestamp(u64::MAX), scope(), TurnStarted::default()));
+        view.apply(&Fact::new(Timestamp(u64::MAX), scope(), failed));
+        for _ in 0..4 {
+            let turn = TurnScope { turn: id(&long(number, "v")), ..scope() };
+            view.apply(&Fact::new(Timestamp(u64::MAX), turn, TurnStarted::default()));
+        }
+    }
+    assert_eq!(view.threads.len(), SessionView::THREADS_MAX);
+    assert!(view.omitted > 0);
+    assert!(view.threads.iter().all(|thread| thread.turn_count == 1 && thread.last_outcome.is_some()));
+    assert!(size(&view.threads) <= THREADS_BYTES_MAX, "{} bytes", size(&view.threads));
+}
