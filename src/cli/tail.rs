@@ -93,12 +93,13 @@ impl Open {
             _ => return,
         };
         let Some(id) = id.as_str() else { return };
+        // A draft runs only when somebody says so.
+        let is_draft = event["payload"]["status"] == "draft";
         match what {
-            "submitted" | "started" | "created" | "accepted" | "queued" | "spawned" | "resumed" => {
-                // A draft runs only when somebody says so.
-                if event["payload"]["status"] != "draft" {
-                    self.0.insert(id.to_owned());
-                }
+            "submitted" | "started" | "created" | "accepted" | "queued" | "spawned" | "resumed"
+                if !is_draft =>
+            {
+                self.0.insert(id.to_owned());
             }
             "completed" | "failed" | "closed" | "cancelled" | "timed_out" | "lost" | "archived" => {
                 self.0.remove(id);
