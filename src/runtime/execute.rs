@@ -81,18 +81,24 @@ impl Runtime {
             AnyCommand::ResolvePermission(args) => json(self.resolve_permission(&request, *args).await),
             AnyCommand::WriteProcessStdin(args) => json(self.write_process_stdin(&request, *args).await),
             AnyCommand::TerminateProcess(args) => json(self.terminate_process(&request, *args).await),
+            AnyCommand::ExportEvidence(args) => json(self.export_evidence(&request, *args).await),
+            AnyCommand::ExportReplay(args) => json(self.export_replay(&request, *args).await),
+            AnyCommand::ExportReview(args) => json(self.export_review(&request, *args).await),
+            AnyCommand::StartBenchmarkTrial(args) => json(self.start_benchmark_trial(&request, *args).await),
+            AnyCommand::RecordBenchmarkReward(args) => {
+                json(self.record_benchmark_reward(&request, *args).await)
+            }
+            AnyCommand::ExportBenchmarkTrial(args) => {
+                json(self.export_benchmark_trial(&request, *args).await)
+            }
+            AnyCommand::CompareBenchmarkRuns(args) => {
+                json(self.compare_benchmark_runs(&request, *args).await)
+            }
             AnyCommand::CreateJob(_)
             | AnyCommand::ListJobs(_)
             | AnyCommand::GetJob(_)
             | AnyCommand::RetryJobItem(_)
-            | AnyCommand::CancelJob(_)
-            | AnyCommand::ExportEvidence(_)
-            | AnyCommand::ExportReplay(_)
-            | AnyCommand::ExportReview(_)
-            | AnyCommand::StartBenchmarkTrial(_)
-            | AnyCommand::RecordBenchmarkReward(_)
-            | AnyCommand::ExportBenchmarkTrial(_)
-            | AnyCommand::CompareBenchmarkRuns(_) => Err(Error::unavailable("not yet")),
+            | AnyCommand::CancelJob(_) => Err(Error::unavailable("not yet")),
             AnyCommand::ReconnectChannel(args) => json(self.reconnect_channel(&request, *args).await),
             AnyCommand::AckEvents(args) => json(self.ack_events(&request, *args).await),
         }
