@@ -42,7 +42,7 @@ async fn busy(rig: &Rig, session: &str) -> Vec<Value> {
         { "spawn": { "count": 5, "script": [{ "say": "child" }, { "tool": "echo", "args": {} },
             { "spawn": { "count": 2, "script": [{ "say": "grandchild" }], "join": "all" } }], "join": "all" } },
         { "task": { "objective": "try twice", "retryPolicy": { "maxAttempts": 2, "backoffMs": 1, "maxBackoffMs": 1 },
-            "script": [{ "fail": { "message": "not yet", "retryable": true, "times": 3 } }, { "say": "done" }],
+            "script": [{ "fail": { "message": "not yet", "retryable": true, "times": 1 } }, { "say": "done" }],
             "join": true } },
         { "say": "all done" }
     ]);
