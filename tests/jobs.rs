@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Rig, text};
+use common::Rig;
 use serde_json::{Value, json};
 
 fn items(scripts: &[Value]) -> Value {
-    let item = |(index, script): (usize, &Value)| json!({ "itemId": format!("item-{index}"), "input": text(script) });
+    let item = |(index, script): (usize, &Value)| json!({ "itemId": format!("item-{index}"), "input": [{ "type": "text", "text": script.to_string() }] });
     scripts.iter().enumerate().map(item).collect()
 }
 

@@ -19,13 +19,14 @@
 //! | `(BLOB_EXPIRY, at, ref)` | nothing | with the blob |
 //! | `(KEY, key)` | what a caller's idempotency key stands for | the control plane |
 //! | `(KEY_EXPIRY, at, key)` | nothing | with the key |
+//! | `(TRIAL, id)` | a benchmark trial, [`crate::export::Trial`] | the control plane |
 //! | `(EDGE, from, to)` | nothing: a task that blocks another | the control plane |
 
 use cadre_cluster::{clock::Timestamp, codec};
 use foundationdb_tuple::{pack, unpack};
 use serde::{Deserialize, Serialize};
 
-use crate::fact::id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId};
+use crate::fact::id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId, TrialId};
 
 const SESSION: i64 = 1;
 const TASK: i64 = 2;
@@ -44,6 +45,8 @@ const EDGE: i64 = 14;
 const KEY: i64 = 15;
 const KEY_EXPIRY: i64 = 16;
 const ITEM_VIEW: i64 = 17;
+// A little apart, so that families that are added elsewhere do not meet it.
+const TRIAL: i64 = 24;
 
 /// Which entity asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +109,11 @@ pub fn task_children(parent: &TaskId) -> Vec<u8> {
 /// A subagent below its parent: a subagent, a task, or the session itself.
 pub fn subagent(session: &SessionId, parent: &str, id: &str) -> Vec<u8> {
     pack(&(SUBAGENT, session.as_str(), parent, id))
+}
+
+/// All subagents of a session.
+pub fn all_subagents(session: &SessionId) -> Vec<u8> {
+    pack(&(SUBAGENT, session.as_str()))
 }
 
 /// All subagents below a parent.
@@ -219,6 +227,11 @@ pub fn edge(from: &TaskId, to: &TaskId) -> Vec<u8> {
 /// All tasks that a task blocks.
 pub fn edges(from: &TaskId) -> Vec<u8> {
     pack(&(EDGE, from.as_str()))
+}
+
+/// A benchmark trial.
+pub fn trial(id: &TrialId) -> Vec<u8> {
+    pack(&(TRIAL, id.as_str()))
 }
 
 /// What a key stands for.

@@ -86,13 +86,19 @@ impl Runtime {
             AnyCommand::GetJob(args) => json(self.get_job(&request, *args).await),
             AnyCommand::RetryJobItem(args) => json(self.retry_job_item(&request, *args).await),
             AnyCommand::CancelJob(args) => json(self.cancel_job(&request, *args).await),
-            AnyCommand::ExportEvidence(_)
-            | AnyCommand::ExportReplay(_)
-            | AnyCommand::ExportReview(_)
-            | AnyCommand::StartBenchmarkTrial(_)
-            | AnyCommand::RecordBenchmarkReward(_)
-            | AnyCommand::ExportBenchmarkTrial(_)
-            | AnyCommand::CompareBenchmarkRuns(_) => Err(Error::unavailable("not yet")),
+            AnyCommand::ExportEvidence(args) => json(self.export_evidence(&request, *args).await),
+            AnyCommand::ExportReplay(args) => json(self.export_replay(&request, *args).await),
+            AnyCommand::ExportReview(args) => json(self.export_review(&request, *args).await),
+            AnyCommand::StartBenchmarkTrial(args) => json(self.start_benchmark_trial(&request, *args).await),
+            AnyCommand::RecordBenchmarkReward(args) => {
+                json(self.record_benchmark_reward(&request, *args).await)
+            }
+            AnyCommand::ExportBenchmarkTrial(args) => {
+                json(self.export_benchmark_trial(&request, *args).await)
+            }
+            AnyCommand::CompareBenchmarkRuns(args) => {
+                json(self.compare_benchmark_runs(&request, *args).await)
+            }
             AnyCommand::ReconnectChannel(args) => json(self.reconnect_channel(&request, *args).await),
             AnyCommand::AckEvents(args) => json(self.ack_events(&request, *args).await),
         }

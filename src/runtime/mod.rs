@@ -1,7 +1,9 @@
 //! The runtime as its users see it: a node that hosts the entities, and the control plane in front of it.
 
+mod benchmarks;
 mod caller;
 mod execute;
+mod exports;
 mod feed;
 mod governance;
 mod jobs;
@@ -60,6 +62,8 @@ pub struct Runtime {
     blobs: Blobs,
     settings: Arc<Settings>,
     feed_epoch: u32,
+    /// How many exports may still begin.
+    exports: Arc<tokio::sync::Semaphore>,
     /// Where the ids of what nobody has named come from.
     entropy: Arc<std::sync::Mutex<StdRng>>,
 }
@@ -94,6 +98,7 @@ impl Runtime {
             engine,
             blobs,
             settings: Arc::new(settings),
+            exports: Arc::new(tokio::sync::Semaphore::new(exports::AT_ONCE_MAX)),
             entropy: Arc::new(std::sync::Mutex::new(StdRng::seed_from_u64(seed ^ 0x5eed))),
         })
     }
