@@ -13,6 +13,7 @@
 //! | `(ITEM, job, index)` | what the item is, [`crate::entity::job::ItemRecord`] | the control plane, before the job |
 //! | `(ITEM_VIEW, job, index)` | how an item that ever began stands, [`crate::view::ItemView`] | the job |
 //! | `(TURN, session, thread, number)` | a turn that is over, [`crate::view::TurnView`] | the session |
+//! | `(TURN_KNOWN, turn, session)` | a turn that was submitted, [`KnownTurn`] | the session |
 //! | `(ACTION, id)` | who asks, [`Owner`] | the asking entity |
 //! | `(COUNT, session, what, status)` | how many (added to) | every entity of the session |
 //! | `(BLOB, ref)`, `(BLOB, ref, n)` | what it is; a piece of it | whoever spills |
@@ -26,7 +27,7 @@ use cadre_cluster::{clock::Timestamp, codec};
 use foundationdb_tuple::{pack, unpack};
 use serde::{Deserialize, Serialize};
 
-use crate::fact::id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId, TrialId};
+use crate::fact::id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId, TrialId, TurnId};
 
 const SESSION: i64 = 1;
 const TASK: i64 = 2;
@@ -45,8 +46,24 @@ const EDGE: i64 = 14;
 const KEY: i64 = 15;
 const KEY_EXPIRY: i64 = 16;
 const ITEM_VIEW: i64 = 17;
-// A little apart, so that families that are added elsewhere do not meet it.
+const TURN_KNOWN: i64 = 20;
 const TRIAL: i64 = 24;
+
+/// A turn that was submitted, for as long as its session is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownTurn {
+    /// In which thread.
+    pub thread: ThreadId,
+    /// A hash of the request, to recognise the same one.
+    pub fingerprint: u128,
+}
+
+impl KnownTurn {
+    /// As it is stored.
+    pub fn encode(&self) -> bytes::Bytes {
+        codec::encode(self)
+    }
+}
 
 /// Which entity asks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +81,17 @@ impl Owner {
     }
 }
 
-cadre_cluster::stored! { Owner: "owner" }
+cadre_cluster::stored! { Owner: "owner", KnownTurn: "known turn" }
+
+/// A turn that was submitted to a session.
+pub fn known_turn(turn: &TurnId, session: &SessionId) -> Vec<u8> {
+    pack(&(TURN_KNOWN, turn.as_str(), session.as_str()))
+}
+
+/// The sessions to which a turn of that id was submitted.
+pub fn turn_sessions(turn: &TurnId) -> Vec<u8> {
+    pack(&(TURN_KNOWN, turn.as_str()))
+}
 
 /// A session in the list of all.
 pub fn session(created: Timestamp, id: &SessionId) -> Vec<u8> {

@@ -40,12 +40,14 @@ impl Engine {
                     return Err(EffectError::fatal(format!("there is no provider {provider}")));
                 };
                 if let Some(blob) = request.stored.take() {
-                    request.input = match self.load(context.address.tenant(), &blob).await? {
+                    let mut parts = match self.load(context.address.tenant(), &blob).await? {
                         Ok(parts) => parts,
                         Err(failure) => {
                             return Ok(Outcome::Answered { attempt: context.attempt, answer: Err(failure) });
                         }
                     };
+                    parts.append(&mut request.input);
+                    request.input = parts;
                 }
                 let (said, mut texts) = mpsc::channel(64);
                 let reports = async {

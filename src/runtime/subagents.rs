@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use cadre_cluster::store::Transaction;
+use cadre_cluster::{feed::Cursor, store::Transaction};
 use tokio::time::Instant;
 
-use super::{Request, Runtime, load::List, turns::unexpected};
+use super::{EventFilter, Request, Runtime, load::List, turns::unexpected};
 use crate::{
     control::{
         Error,
@@ -22,7 +22,7 @@ use crate::{
         task,
     },
     fact::{
-        id::{SessionId, SubagentId},
+        id::{SessionId, SubagentId, TurnId},
         status::SubagentStatus,
     },
     view::SubagentView,
@@ -234,14 +234,17 @@ impl Runtime {
                 let first = ids.first().ok_or_else(|| Error::invalid("subagentIds", "must not be empty"))?;
                 (self.subagent(request, first).await?.session, None)
             }
-            (None, Some(parent)) => (self.session_of(request, parent.as_str()).await?, Some(parent.as_str())),
+            (None, Some(parent)) => {
+                let root = self.root_of(request, None, parent.as_str()).await?;
+                (root.session.clone(), Some(root))
+            }
             (None, None) => return Err(Error::invalid("subagentIds", "say whom to wait for")),
         };
         let until = Instant::now() + Duration::from_millis(args.timeout_ms);
         let look = async |whatever: bool| {
             let tx = self.store.begin();
             let mut seen = Vec::new();
-            match (&args.subagent_ids, parent) {
+            match (&args.subagent_ids, &parent) {
                 (Some(ids), _) => {
                     for id in ids {
                         let state = self.load::<Subagent>(&tx, request, id.as_str()).await?;
@@ -251,7 +254,7 @@ impl Runtime {
                     }
                 }
                 (None, Some(parent)) => {
-                    let prefix = records::subagents(&session, parent);
+                    let prefix = records::subagents(&session, &parent.id);
                     let mut after: Option<String> = None;
                     loop {
                         let list = List {
@@ -263,6 +266,7 @@ impl Runtime {
                         let look = async |id: String| {
                             let Ok(id) = SubagentId::parse(&id) else { return Ok(None) };
                             let state = self.load::<Subagent>(&tx, request, id.as_str()).await?;
+                            let state = state.filter(|state| parent.is_meant(&state.view));
                             Ok(state.map(|state| waited(id, &state)))
                         };
                         let (some, more) = self.page(&tx, request, list, 1_000, look).await?;
@@ -291,19 +295,67 @@ impl Runtime {
         look(true).await?.map(Answer::read).ok_or_else(unexpected)
     }
 
-    /// The session of a subagent, a task or a session.
-    async fn session_of(&self, request: &Request<'_>, id: &str) -> Result<SessionId, Error> {
+    /// Whose children are meant by the id of a subagent, a task, a turn or a session. Without a session the turn has to
+    /// be that of one session alone.
+    async fn root_of(
+        &self,
+        request: &Request<'_>,
+        session: Option<&SessionId>,
+        id: &str,
+    ) -> Result<Root, Error> {
         let tx = self.store.begin();
-        if let Some(work) = self.load::<Subagent>(&tx, request, id).await?.and_then(|state| state.work) {
-            return Ok(work.session);
+        let is_there = |found: &SessionId| session.is_none_or(|session| session == found);
+        let all = |session| Root { session, id: id.to_owned(), turn: None };
+        if let Some(work) = self.load::<Subagent>(&tx, request, id).await?.and_then(|state| state.work)
+            && is_there(&work.session)
+        {
+            return Ok(all(work.session));
         }
-        if let Some(work) = self.load::<Task>(&tx, request, id).await?.and_then(|state| state.work) {
-            return Ok(work.session);
+        if let Some(work) = self.load::<Task>(&tx, request, id).await?.and_then(|state| state.work)
+            && is_there(&work.session)
+        {
+            return Ok(all(work.session));
         }
-        if let Some(work) = self.load::<Session>(&tx, request, id).await?.and_then(|state| state.work) {
-            return Ok(work.id);
+        if let Some(work) = self.load::<Session>(&tx, request, id).await?.and_then(|state| state.work)
+            && is_there(&work.id)
+        {
+            return Ok(all(work.id));
         }
-        Err(Error::not_found("parent", id))
+        let Ok(turn) = TurnId::parse(id) else { return Err(Error::not_found("parent", id)) };
+        if let Some(session) = session {
+            let root = self.owner_of(request, session, &turn).await?;
+            return root.ok_or_else(|| Error::not_found("parent", id));
+        }
+        let list = List {
+            prefix: records::turn_sessions(&turn),
+            after: None,
+            field: "parentId",
+            newest_first: false,
+        };
+        let look = async |id: String| Ok(SessionId::parse(&id).ok());
+        let (sessions, _) = self.page(&tx, request, list, 2, look).await?;
+        match <[SessionId; 1]>::try_from(sessions) {
+            Ok([session]) => Ok(Root { id: session.to_string(), session, turn: Some(turn) }),
+            Err(_) => Err(Error::not_found("parent", id)),
+        }
+    }
+
+    /// Who runs a turn of a session: the session itself, a subagent or a task.
+    async fn owner_of(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<Root>, Error> {
+        let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
+        let page = self.events(request.caller, session, Cursor::START, 1, &filter).await?;
+        Ok(page.events.first().map(|event| {
+            let ids = &event.fact.ids;
+            let subagent = ids.subagent().map(|subagent| subagent.as_str());
+            let owner = subagent.or_else(|| ids.task().map(|task| task.as_str()));
+            let id = owner.unwrap_or(session.as_str()).to_owned();
+            Root { session: session.clone(), id, turn: Some(turn.clone()) }
+        }))
     }
 
     pub(super) async fn list_subagents(
@@ -313,10 +365,14 @@ impl Runtime {
     ) -> Result<Answer<Subagents<SubagentView>>, Error> {
         let tx = self.store.begin();
         self.session(&tx, request, &args.session_id).await?;
-        let root = args.parent_id.as_ref().map_or(args.session_id.as_str(), |parent| parent.as_str());
+        let session = &args.session_id;
+        let root = match &args.parent_id {
+            Some(parent) => self.root_of(request, Some(session), parent.as_str()).await?,
+            None => Root { session: session.clone(), id: session.to_string(), turn: None },
+        };
         // Without a parent everybody is meant, with one its children, unless the caller says how deep.
         let depth = args.depth.unwrap_or(if args.parent_id.is_some() { 1 } else { u32::MAX });
-        let mut walk = Walk::begin(root, depth, args.after.as_deref())?;
+        let mut walk = Walk::begin(&root.id, depth, args.after.as_deref())?;
         let (mut subagents, limit) = (Vec::new(), args.limit.get());
         let mut looked = 0;
         let more = loop {
@@ -326,11 +382,30 @@ impl Runtime {
             let Some(id) = walk.next(self, &tx, request, &args.session_id).await? else { break None };
             looked += 1;
             let Some(state) = self.load::<Subagent>(&tx, request, id.as_str()).await? else { continue };
+            if walk.path.len() == 1 && !root.is_meant(&state.view) {
+                walk.skip();
+                continue;
+            }
             if args.status.is_none_or(|status| status == state.view.status) {
                 subagents.push(SubagentView { session_id: Some(args.session_id.clone()), ..state.view.0 });
             }
         };
         Ok(Answer::read(Subagents { subagents, has_more: more.is_some(), cursor: more }))
+    }
+}
+
+/// Whose children are meant.
+struct Root {
+    session: SessionId,
+    /// Where they are listed.
+    id: String,
+    /// The only turn whose children count.
+    turn: Option<TurnId>,
+}
+
+impl Root {
+    fn is_meant(&self, view: &SubagentView) -> bool {
+        self.turn.is_none() || self.turn == view.parent_turn_id
     }
 }
 
@@ -342,16 +417,25 @@ struct Walk {
     path: Vec<String>,
     /// The next one, already found.
     found: Option<Vec<String>>,
+    /// Whether what is below the last one seen is left out.
+    skipped: bool,
 }
 
 impl Walk {
     fn begin(root: &str, depth: u32, after: Option<&str>) -> Result<Self, Error> {
+        let skipped = after.is_some_and(|after| after.ends_with('!'));
+        let after = after.map(|after| after.trim_end_matches('!'));
         let path: Vec<String> =
             after.map_or(Vec::new(), |after| after.split('/').map(str::to_owned).collect());
         if path.iter().any(|id| SubagentId::parse(id).is_err()) {
             return Err(Error::invalid("after", "is not a position in this list"));
         }
-        Ok(Self { root: root.to_owned(), depth, path, found: None })
+        Ok(Self { root: root.to_owned(), depth, path, found: None, skipped })
+    }
+
+    /// Leaves out what is below the last one seen.
+    fn skip(&mut self) {
+        self.skipped = true;
     }
 
     async fn next(
@@ -366,7 +450,7 @@ impl Walk {
             None => self.after_path(runtime, tx, request, session).await?,
         };
         let Some(path) = next else { return Ok(None) };
-        self.path = path;
+        (self.path, self.skipped) = (path, false);
         Ok(self.path.last().and_then(|id| SubagentId::parse(id).ok()))
     }
 
@@ -379,7 +463,8 @@ impl Walk {
         session: &SessionId,
     ) -> Result<Option<String>, Error> {
         self.found = self.after_path(runtime, tx, request, session).await?;
-        Ok(self.found.is_some().then(|| self.path.join("/")))
+        let mark = if self.skipped { "!" } else { "" };
+        Ok(self.found.is_some().then(|| self.path.join("/") + mark))
     }
 
     /// The path of what comes after the current one: its first child, else its next sibling, else that of its parent.
@@ -391,7 +476,7 @@ impl Walk {
         session: &SessionId,
     ) -> Result<Option<Vec<String>>, Error> {
         let mut path = self.path.clone();
-        if (path.len() as u64) < u64::from(self.depth) {
+        if (path.len() as u64) < u64::from(self.depth) && !self.skipped {
             let parent = path.last().unwrap_or(&self.root).clone();
             if let Some(child) = runtime.child_after(tx, request, session, &parent, None).await? {
                 path.push(child);

@@ -1,8 +1,8 @@
 //! The commands about turns.
 
-use cadre_cluster::feed::Cursor;
+use cadre_cluster::{codec, feed::Cursor, keys};
 
-use super::{EventFilter, Request, Runtime};
+use super::{EventFilter, Request, Runtime, request::unreadable};
 use crate::{
     control::{
         Error,
@@ -15,8 +15,8 @@ use crate::{
     entity::{
         JobItem, Named, Session, Subagent, Task,
         job::ItemCommand,
-        kind,
-        session::{Command, Reply},
+        kind, records,
+        session::{Command, Reply, fingerprint},
         subagent, task,
     },
     exec::{Response, Source},
@@ -64,7 +64,7 @@ impl Runtime {
             content: content.into(),
         };
         let blob = new.blob.clone();
-        self.blobs.write(&request.caller.tenant, new).await.map_err(super::request::unreadable)?;
+        self.blobs.write(&request.caller.tenant, new).await.map_err(unreadable)?;
         Ok(Source::Stored(blob))
     }
 
@@ -88,6 +88,11 @@ impl Runtime {
         let own = args.turn_id.clone();
         let own = own.as_ref().map(|turn| turn.as_str());
         let source = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
+        if let Some(turn) = &args.turn_id
+            && let Some(known) = self.submitted_before(request, &session, turn, &args, &source).await?
+        {
+            return Ok(Answer::read(known));
+        }
         let address = request.address(kind::SESSION, session.as_str());
         let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
@@ -101,6 +106,35 @@ impl Runtime {
             queue_position: position,
         };
         Ok(Answer { result, cursor: called.cursor })
+    }
+
+    /// A turn of that id was submitted longer ago than the session itself remembers.
+    async fn submitted_before(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+        args: &SubmitTurn,
+        source: &Source,
+    ) -> Result<Option<TurnSubmission>, Error> {
+        let tx = self.store.begin();
+        let key = keys::data(&request.caller.tenant, &records::known_turn(turn, session));
+        let Some(known) = tx.snapshot_get(&key).await.map_err(unreadable)? else { return Ok(None) };
+        let known: records::KnownTurn = codec::decode(&known).map_err(unreadable)?;
+        let (_, work) = self.session(&tx, request, session).await?;
+        if work.named.iter().any(|(named, _, _)| named == turn) {
+            return Ok(None);
+        }
+        if known.fingerprint != fingerprint(&(args, source)) {
+            return Err(Error::conflict("exists", format!("the turn {turn} exists with other content")));
+        }
+        Ok(Some(TurnSubmission {
+            session_id: session.clone(),
+            thread_id: known.thread,
+            turn_id: turn.clone(),
+            status: SubmissionStatus::Accepted,
+            queue_position: None,
+        }))
     }
 
     pub(super) async fn interrupt_turn(

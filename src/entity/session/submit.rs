@@ -4,6 +4,7 @@ use super::{Queued, Reply, Unfinished, decide::Step};
 use crate::{
     blob,
     control::{Error, args::SubmitTurn},
+    entity::records,
     exec::{Budget, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
         Failure, Ids, Part,
@@ -59,8 +60,10 @@ impl Step<'_> {
             return Err(Error::rate_limited(1_000, format!("{limit} turns wait already")));
         }
         let turn = args.turn_id.clone().unwrap_or_else(|| self.draft.ids.next());
+        let thread = self.work.threads[index].id.clone();
+        let known = records::KnownTurn { thread: thread.clone(), fingerprint };
+        self.draft.set_record(records::known_turn(&turn, &self.work.id), known.encode());
         if args.turn_id.is_some() {
-            let thread = self.work.threads[index].id.clone();
             self.work.named.push_back((turn.clone(), thread, fingerprint));
             if self.work.named.len() > NAMED_MAX {
                 self.work.named.pop_front();
@@ -156,7 +159,8 @@ impl Step<'_> {
     /// The input reaches the running turn at its next step.
     fn steer(&mut self, index: usize, source: Source) -> Result<Reply, Error> {
         let Source::Inline(input) = source else {
-            return Err(Error::too_large(Source::INLINE_BYTES_MAX as u64, source.size() as u64));
+            let limit = Source::INLINE_BYTES_MAX as u64;
+            return Err(Error::too_large(limit, limit + 1).with("field", "input"));
         };
         let thread = &mut self.work.threads[index];
         let id = thread.id.clone();
@@ -164,7 +168,7 @@ impl Step<'_> {
             return Err(Error::conflict("cancelling", "the running turn is being cancelled"));
         };
         let turn = run.turn.clone();
-        run.steer(input.clone());
+        run.steer(input.clone()).map_err(|error| error.with("field", "input"))?;
         self.tell_queue(index, QueueChange::Steered, Some(turn.clone()), Some(input));
         Ok(Reply::Submitted { thread: id, turn, position: None })
     }

@@ -166,9 +166,8 @@ impl Step<'_> {
         match command {
             Command::Input { input, by } => {
                 self.require_open()?;
-                let told = SubagentInput { input: input.clone(), source: Some(by), input_turn_id: None };
-                self.tell(told);
-                self.work.run.steer(input);
+                self.work.run.steer(input.clone()).map_err(|error| error.with("field", "input"))?;
+                self.tell(SubagentInput { input, source: Some(by), input_turn_id: None });
             }
             Command::Resume { source, reason, by } => self.resume(source, reason, by)?,
             Command::Close { reason, by } => self.close(Close { reason, by }),

@@ -29,6 +29,9 @@ impl Step<'_> {
         let startable = [TaskStatus::Draft, TaskStatus::Accepted, TaskStatus::Queued, TaskStatus::Blocked];
         self.require(&startable, "be started")?;
         if self.work.status == TaskStatus::Blocked {
+            if !std::mem::replace(&mut self.work.wanted, true) {
+                return Ok(()); // it starts as soon as nothing is in the way
+            }
             let message = format!("the task {} is blocked: {}", self.work.id, self.why_blocked());
             return Err(Error::conflict(TaskStatus::Blocked.as_str(), message));
         }

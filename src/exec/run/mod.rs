@@ -29,6 +29,7 @@ use super::{
     router::{Route, RoutingRequest},
 };
 use crate::{
+    control::Error,
     entity::{Lineage, Message},
     fact::{
         Class, Failure, Ids, Part,
@@ -124,6 +125,8 @@ struct Request {
     since: Timestamp,
     said_bytes: u64,
     attempt: u32,
+    /// How much of what was steered it carries.
+    heard: usize,
 }
 
 /// How a run ends.
@@ -314,9 +317,14 @@ impl Run {
         }
     }
 
-    /// Input for the model to see at its next step.
-    pub fn steer(&mut self, input: Vec<Part>) {
+    /// Input for the model to see at its next step. What it has not seen yet is bounded (P9).
+    pub fn steer(&mut self, input: Vec<Part>) -> Result<(), Error> {
+        let waits = self.steered.iter().chain(&input).map(part_size).sum::<usize>();
+        if waits > Source::INLINE_BYTES_MAX {
+            return Err(Error::too_large(Source::INLINE_BYTES_MAX as u64, waits as u64));
+        }
         self.steered.extend(input);
+        Ok(())
     }
 
     /// Goes on until there is something to wait for. `Some` once, when it has ended.
@@ -396,10 +404,11 @@ impl Run {
 
     /// Asks the model, within the step if it can answer there.
     fn ask(&mut self, draft: &mut Draft<'_>) -> Option<Ending> {
-        let (input, stored) = match &self.source {
+        let (mut input, stored) = match &self.source {
             Source::Inline(input) => (input.clone(), None),
             Source::Stored(blob) => (Vec::new(), Some(blob.clone())),
         };
+        input.extend(self.steered.iter().cloned());
         let (provider, model) = (self.provider.clone()?, self.model.clone()?);
         let request = ModelRequest {
             turn: self.turn.clone(),
@@ -413,6 +422,9 @@ impl Run {
         if self.request.is_none() {
             self.used.steps += 1;
             self.requested(1, draft);
+        }
+        if let Some(request) = &mut self.request {
+            request.heard = self.steered.len();
         }
         let Some(adapter) = draft.engine.provider(&provider) else {
             let failure = Failure::new("unavailable", format!("there is no provider {provider}"));
@@ -433,7 +445,8 @@ impl Run {
 
     fn requested(&mut self, attempt: u32, draft: &mut Draft<'_>) {
         let id: RequestId = draft.ids.next();
-        self.request = Some(Request { id, since: draft.now, said_bytes: 0, attempt });
+        let heard = self.request.as_ref().map_or(0, |request| request.heard);
+        self.request = Some(Request { id, since: draft.now, said_bytes: 0, attempt, heard });
         let requested = ModelRequested {
             model: self.model.clone().unwrap_or_default(),
             provider: self.provider.clone(),
@@ -461,6 +474,9 @@ impl Run {
             Err(failure) => return self.not_answered(failure, draft),
         };
         self.tries = 0;
+        if let Some(request) = &mut self.request {
+            self.steered.drain(..std::mem::take(&mut request.heard).min(self.steered.len()));
+        }
         self.position = answer.position;
         self.used.add(&answer.used);
         for text in answer.deltas {
