@@ -1,5 +1,7 @@
 //! Cancelling trees (P11): when a cancel is answered as done, everything below is closed, and nothing follows.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{PATIENCE, Rig, count, input, turn};

@@ -1,5 +1,7 @@
 //! The binary: a server process, and the commands that talk to it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::{
     io::{BufRead, BufReader},
     path::Path,

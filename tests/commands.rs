@@ -1,5 +1,7 @@
 //! The control plane as callers see it: every command is there, is documented, and refuses what it must.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::{collections::BTreeSet, fs, path::Path};
 
 use cadre::{

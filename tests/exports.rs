@@ -1,5 +1,7 @@
 //! Exports: made from the facts of a session, and from nothing else.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use cadre::{

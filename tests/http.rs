@@ -1,5 +1,7 @@
 //! The gateway, over real connections to a real runtime.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use std::{

@@ -1,5 +1,7 @@
 //! The queue of a thread: its order, what busy threads do with new turns, deadlines, restarts.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Rig, count, input};

@@ -1,5 +1,7 @@
 //! Turns: submitted, queued, approved, interrupted, and what is said of them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Rig, turn};

@@ -55,6 +55,12 @@ impl Faults {
         self.first.get_or_insert_with(words);
     }
 
+    fn add_if(&mut self, is_fault: bool, words: impl FnOnce() -> String) {
+        if is_fault {
+            self.add(words);
+        }
+    }
+
     fn outcome(&self, name: &str, fine: String) -> VerificationOutcome {
         let (status, detail) = match &self.first {
             None => ("passed", fine),
@@ -160,9 +166,9 @@ impl Checks {
             | Payload::TaskCancelled(_)
             | Payload::TaskTimedOut(_)
             | Payload::TaskLost(_) => {
-                if std::mem::replace(over, true) {
-                    self.end_faults.add(|| format!("task {task} ends again at {}", event.cursor));
-                }
+                let ended_before = std::mem::replace(over, true);
+                self.end_faults
+                    .add_if(ended_before, || format!("task {task} ends again at {}", event.cursor));
             }
             // Only a command opens a task again, and these are how that is told.
             Payload::TaskRetrying(_) | Payload::TaskQueued(_) | Payload::TaskResumed(_) => *over = false,
