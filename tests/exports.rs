@@ -418,7 +418,7 @@ async fn bad_benchmark_commands_are_refused() {
 async fn conform(rig: &Rig, session: &str) {
     let Some(folder) = std::env::var_os("CADRE_CONFORMANCE_DIR") else { return };
     let read = |name: &str| -> Value {
-        let path = std::path::Path::new(&folder).join(name);
+        let path = std::path::Path::new(&folder).join("agentruntime").join(name);
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
     };
     let public = read("agentruntime-event.schema.json");

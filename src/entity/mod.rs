@@ -2,7 +2,7 @@
 //!
 //! An entity's state has two halves. Its *view* is what is served, and only facts change it, by the same fold that a
 //! replay uses (P5). Its *work* is what it needs in order to go on, which is nobody else's business and replaced as a
-//! whole by each step. Children are started, closed and joined by [messages](message) alone.
+//! whole by each step. Children are started, closed and joined by messages alone.
 
 mod host;
 pub mod job;

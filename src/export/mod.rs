@@ -7,7 +7,7 @@
 //! them again and compare. [`trial`] and [`trajectory`] do the same for a benchmark.
 //!
 //! A pack is made in one pass and holds no more than it has to: ids are listed up to a bound and counted beyond it,
-//! and what is left out is named as a [gap](gap). One of over [100 MB](sink::BYTES_MAX) is refused.
+//! and what is left out is named as a [gap]. One of over [100 MB](sink::BYTES_MAX) is refused.
 //!
 //! What is not promised: that a pack says whether the work was good. It says what happened, and which of the promises
 //! that can be checked from facts alone were kept.

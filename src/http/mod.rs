@@ -1,12 +1,12 @@
 //! The gateway: commands, feeds and blobs over HTTP.
 //!
 //! A handler reads what the caller sent, asks the [`Runtime`] and writes down the answer; it decides nothing. Whatever
-//! goes wrong, on whatever path, is answered with the one error envelope ([`refusal`]). Bodies are bounded before they
+//! goes wrong, on whatever path, is answered with the one error envelope (`refusal`). Bodies are bounded before they
 //! are read, and what is streamed is pulled from the store only as fast as the client takes it.
 //!
 //! There are no credentials yet: everybody who reaches the server is [`Caller::local`]. So it listens on loopback
 //! unless somebody insists ([`check_address`]), and there it turns away what a web page of somebody else could send
-//! through the user's own browser ([`guard`]).
+//! through the user's own browser (`guard`).
 
 mod blob;
 mod body;

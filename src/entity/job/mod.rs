@@ -1,8 +1,8 @@
 //! A job: one instruction for many items, so many at once, each with attempts of its own.
 //!
 //! There may be a hundred thousand items, so none of them is in the state of the job: what they are given and how they
-//! stand are [records](record), fetched in small batches as slots become free, and written in the step in which an item
-//! changes. Each attempt is an [entity of its own](item), started and closed by messages like a subagent; it says how
+//! stand are records, fetched in small batches as slots become free, and written in the step in which an item
+//! changes. Each attempt is an entity of its own, started and closed by messages like a subagent; it says how
 //! the run goes, and the job how the item does. A finished item is behind the position of the job, which is durable with
 //! the facts about it: after a crash none is repeated, and none is left out.
 //!

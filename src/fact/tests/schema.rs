@@ -50,7 +50,7 @@ fn every_class_is_what_the_published_schemas_say() {
         println!("the published schemas were not looked at: CADRE_CONFORMANCE_DIR is not set");
         return;
     };
-    let directory = Path::new(&directory);
+    let directory = &Path::new(&directory).join("agentruntime");
     let public = read(&directory.join(PUBLISHED[0]));
     let known: Vec<_> = public["properties"]["type"]["enum"].as_array().unwrap().iter().collect();
     assert_eq!(known.len(), EventType::ALL.len());

@@ -69,9 +69,10 @@ fn validators() -> Vec<(&'static str, Validator)> {
         println!("the published schemas were not looked at: CADRE_CONFORMANCE_DIR is not set");
         return all;
     };
-    let public = read(&Path::new(&directory).join(PUBLISHED[0]));
+    let directory = Path::new(&directory).join("agentruntime");
+    let public = read(&directory.join(PUBLISHED[0]));
     for name in PUBLISHED {
-        all.push((name, validator(&read(&Path::new(&directory).join(name)), Some(&public))));
+        all.push((name, validator(&read(&directory.join(name)), Some(&public))));
     }
     all
 }
