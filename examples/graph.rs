@@ -11,7 +11,7 @@ use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use cadre::{
     fact::{Publisher, id::SessionId},
-    runtime::{Caller, EventFilter, Runtime, Settings},
+    runtime::{Caller, ENTITIES_LIVE_MAX, EventFilter, Runtime, Settings},
 };
 use cadre_cluster::{
     bus::LocalBus,
@@ -45,7 +45,11 @@ async fn main() -> ExitCode {
 async fn run(widths: &[u64]) -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let embedded = Embedded::open(EmbeddedConfig::new(folder.path()))?;
-    let host = HostConfig { takeover: Takeover::AtOnce, ..HostConfig::new("graph", "graph") };
+    let host = HostConfig {
+        takeover: Takeover::AtOnce,
+        entities_live_max: ENTITIES_LIVE_MAX,
+        ..HostConfig::new("graph", "graph")
+    };
     let deadline = Duration::from_secs(600);
     let settings = Settings { host, publisher: Publisher::new("graph"), deadline };
     let bus = Arc::new(LocalBus::new());

@@ -63,7 +63,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let embedded = Embedded::open(EmbeddedConfig::new(&data))
             .with_context(|| format!("cannot use the data folder {}", data.display()))?;
         // The folder is locked: a former life of this node cannot be running.
-        let host = HostConfig { takeover: Takeover::AtOnce, ..HostConfig::new("dev", "dev") };
+        let host = HostConfig {
+            takeover: Takeover::AtOnce,
+            entities_live_max: cadre::runtime::ENTITIES_LIVE_MAX,
+            ..HostConfig::new("dev", "dev")
+        };
         let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE };
         let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
         let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;

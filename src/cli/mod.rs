@@ -1,5 +1,5 @@
-//! The command line. One file per subcommand; what they share is the [client](client), the [follower](follow) of feeds
-//! and how they [fail](failure).
+//! The command line. One file per subcommand; what they share is the client, the follower of feeds
+//! and how they fail.
 
 mod approve;
 mod call;
@@ -9,6 +9,7 @@ mod export;
 mod failure;
 mod follow;
 mod line;
+mod replay;
 mod sessions;
 mod sse;
 mod submit;
@@ -71,6 +72,7 @@ enum Command {
     Approve(approve::Args),
     Call(call::Args),
     Export(export::Args),
+    Replay(replay::Args),
 }
 
 /// Runs what the arguments of the process say.
@@ -94,6 +96,7 @@ fn run(shared: &Shared, command: Command) -> Result<ExitCode, Failure> {
         Command::Approve(args) => approve::run(&client()?, args),
         Command::Call(args) => call::run(&client()?, args),
         Command::Export(args) => export::run(&client()?, args),
+        Command::Replay(args) => replay::run(args, shared.json),
     }
 }
 

@@ -50,6 +50,10 @@ pub struct Settings {
     pub deadline: Duration,
 }
 
+/// The most entities in memory on one machine. A live one takes 10 to 30 KiB with its mailbox and state, so a tree that
+/// fans out faster than it ends stays below a gigabyte; the rest waits in the store.
+pub const ENTITIES_LIVE_MAX: usize = 20_000;
+
 /// A running runtime. Cheap to clone; [`Runtime::stop`] ends it for all.
 #[derive(Clone)]
 pub struct Runtime {
