@@ -50,15 +50,9 @@ impl Step<'_> {
             Some(Attempt { run: run_id.clone(), number, agent: None, open: true, since: self.draft.now });
         self.set_status(TaskStatus::Running);
         let agent = self.work.agent.clone();
-        if number == 1 {
-            let started = TaskStarted {
-                status: TaskStatus::Running,
-                attempt: Some(number),
-                agent: agent.clone(),
-                by: None,
-            };
-            self.tell(started);
-        }
+        // With every attempt: a task that was retried is running again, and only facts say so.
+        let (status, attempt) = (TaskStatus::Running, Some(number));
+        self.tell(TaskStarted { status, attempt, agent: agent.clone(), by: None });
         let timeout = self.work.spec.timeout_ms;
         let deadline = timeout.map(|ms| self.draft.now.in_ms(ms));
         let worker = Worker {
@@ -136,6 +130,7 @@ impl Step<'_> {
             reason: ending.reason.clone(),
             by: ending.by.clone(),
             result: Named(None),
+            alone: false,
         };
         if self.work.ending.is_some() {
             // It was told to end, and has.
@@ -282,6 +277,7 @@ impl Step<'_> {
             reason: Some("no sign of life".into()),
             by: Some("runtime".into()),
             result: Named(None),
+            alone: false,
         };
         self.finish(finish);
     }
@@ -295,6 +291,7 @@ impl Step<'_> {
             reason: None,
             by: Some("deadline".into()),
             result: Named(None),
+            alone: false,
         };
         self.attempt_failed(AttemptStatus::TimedOut, Some(error), finish);
     }

@@ -64,7 +64,7 @@ impl Step<'_> {
 
     /// The terminal fact.
     pub(super) fn finish(&mut self, finish: Finish) {
-        let Finish { status, error, reason, by, result } = finish;
+        let Finish { status, error, reason, by, result, .. } = finish;
         self.work.ending = None;
         self.draft.cancel_timer("retry");
         self.set_status(status);
@@ -151,9 +151,7 @@ impl Step<'_> {
 
     /// A cancel that is not propagated leaves what is below alone.
     fn waits_for_children(&self) -> bool {
-        let is_alone = self.work.ending.as_ref().is_some_and(|finish| {
-            finish.status == TaskStatus::Cancelled && finish.reason.as_deref() == Some(NOT_PROPAGATED)
-        });
+        let is_alone = self.work.ending.as_ref().is_some_and(|finish| finish.alone);
         !is_alone && self.work.children.live() > 0
     }
 
@@ -179,9 +177,10 @@ impl Step<'_> {
         self.work.ending = Some(Finish {
             status: TaskStatus::Cancelled,
             error: Some(Failure::new("cancelled", message)),
-            reason: if propagate { reason.clone() } else { Some(NOT_PROPAGATED.into()) },
+            reason: reason.clone(),
             by: Some(by.to_owned()),
             result: Named(None),
+            alone: !propagate,
         });
         self.draft.cancel_timer("retry");
         if propagate {
@@ -216,7 +215,7 @@ impl Step<'_> {
     /// Something below goes on again while everything is being cancelled.
     pub(super) fn close_reopened(&mut self) {
         let Some(finish) = &self.work.ending else { return };
-        if self.work.status == TaskStatus::Cancelling && finish.reason.as_deref() != Some(NOT_PROPAGATED) {
+        if self.work.status == TaskStatus::Cancelling && !finish.alone {
             let by = finish.by.clone().unwrap_or_else(|| "parent".into());
             self.work.children.close(&Close { reason: finish.reason.clone(), by });
             self.work_children();
@@ -257,6 +256,7 @@ impl Step<'_> {
             reason: None,
             by: Some(by),
             result: Named(Some(Box::new(args))),
+            alone: false,
         };
         let missing = self.not_accepted(&finish);
         if !missing.is_empty() {
@@ -281,13 +281,12 @@ impl Step<'_> {
             reason: None,
             by: Some(by),
             result: Named(None),
+            alone: false,
         };
         self.attempt_failed(AttemptStatus::Failed, Some(error), finish);
         Ok(())
     }
 }
-
-const NOT_PROPAGATED: &str = "cancelled without what is below";
 
 fn child_status(status: TaskStatus) -> SubagentStatus {
     match status {

@@ -122,6 +122,8 @@ pub struct Finish {
     pub by: Option<String>,
     /// What was said about the result.
     pub result: Named<Option<Box<CompleteTask>>>,
+    /// Whether what is below is left alone.
+    pub alone: bool,
 }
 
 /// What a caller asks of a task.
