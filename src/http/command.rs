@@ -10,13 +10,15 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, body, door::Call, refusal::Refusal};
-use crate::control::{self, Error, check};
+use super::{App, body, refusal::Refusal};
+use crate::control::{self, Error, check, result::Answer};
 
 /// The name of the header with the key.
 const KEY: &str = "Idempotency-Key";
 /// The name of the header with the deadline.
 const DEADLINE: &str = "X-Deadline-Ms";
+/// Commands that are executed at once. One that waits takes some kilobytes, so this many take a few dozen megabytes.
+pub(super) const AT_ONCE_MAX: usize = 8_192;
 
 /// `GET /v1/commands`
 pub(super) async fn list() -> Json<Value> {
@@ -32,14 +34,27 @@ pub(super) async fn execute(
 ) -> Result<Json<Value>, Refusal> {
     let Path(name) = name.map_err(|_| Error::not_found("command", "of that name"))?;
     control::registry().find(&name)?;
-    let key = key(&headers)?.map(str::to_owned);
+    let key = key(&headers)?;
     let deadline = deadline(&headers)?.unwrap_or_else(|| app.runtime.deadline());
     let arguments = body::arguments(&body::read(&headers, body).await?)?;
-    let answer = app.door.call(Call { caller: app.caller(), name, arguments, key, deadline }).await?;
+    let answer = call(&app, &name, arguments, key, deadline).await?;
     Ok(Json(match answer.cursor {
         Some(cursor) => json!({ "result": answer.result, "cursor": cursor }),
         None => json!({ "result": answer.result }),
     }))
+}
+
+/// Executes a command, unless too many are being executed. When this is dropped, so is the command.
+pub(super) async fn call(
+    app: &App,
+    name: &str,
+    arguments: Value,
+    key: Option<&str>,
+    deadline: Duration,
+) -> Result<Answer, Error> {
+    let _permit =
+        app.commands.try_acquire().map_err(|_| Error::rate_limited(1_000, "too many commands at once"))?;
+    app.runtime.call(&app.caller(), name, arguments, key, deadline).await
 }
 
 /// The one value of a header, as text.

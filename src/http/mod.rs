@@ -11,7 +11,6 @@
 mod blob;
 mod body;
 mod command;
-mod door;
 mod events;
 mod frame;
 mod guard;
@@ -27,6 +26,7 @@ use std::{
     future::Future,
     io,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
@@ -36,12 +36,15 @@ use axum::{
     middleware,
     routing::{get, post},
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+};
 
 pub use self::{body::BODY_BYTES_MAX, metrics::install as install_metrics};
 use crate::{
     control::{Code, Error},
-    http::{door::Door, refusal::Refusal},
+    http::refusal::Refusal,
     runtime::{Caller, Runtime},
 };
 
@@ -53,7 +56,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 struct App {
     runtime: Runtime,
-    door: Door,
+    /// How many commands may still begin.
+    commands: Arc<Semaphore>,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
 }
@@ -74,8 +78,8 @@ pub async fn serve(
 ) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().is_loopback();
     let (stop, stopping) = watch::channel(false);
-    let door = Door::open(&runtime)?;
-    let app = router(App { runtime, door, stopping: stopping.clone() }, is_local);
+    let commands = Arc::new(Semaphore::new(command::AT_ONCE_MAX));
+    let app = router(App { runtime, commands, stopping: stopping.clone() }, is_local);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{App, door::Call, events, frame::Frames, query, query::Wanted, refusal::Refusal};
+use super::{App, command, events, frame::Frames, query, query::Wanted, refusal::Refusal};
 use crate::{
     control::Error,
     fact::{Cursor, Publisher, id::SessionId},
@@ -73,9 +73,7 @@ pub(super) async fn follow(
 /// The session as it stands, and where in the feed that is.
 async fn snapshot(app: &App, session: &SessionId) -> Result<(Value, Cursor), Refusal> {
     let arguments = json!({ "sessionId": session });
-    let (caller, deadline) = (app.caller(), app.runtime.deadline());
-    let call = Call { caller, name: "get_session".into(), arguments, key: None, deadline };
-    let answer = app.door.call(call).await?;
+    let answer = command::call(app, "get_session", arguments, None, app.runtime.deadline()).await?;
     let said = || answer.result.get("cursor")?.as_str()?.parse().ok();
     match answer.cursor.or_else(said) {
         Some(cursor) => Ok((answer.result, cursor)),

@@ -100,7 +100,7 @@ impl Runtime {
         let _permit = self.export_permit(request).await?;
         let mut ids = request.ids();
         let (blob, evidence): (BlobRef, EvidenceId) = (ids.next(), ids.next());
-        let made = async || self.pack(request, kind, &session, scope.clone(), &evidence).await;
+        let made = self.pack(request, kind, &session, scope.clone(), &evidence);
         let (meta, sealed) = self.keep(request, &blob, &session, made).await?;
         let reference = Ref::from(blob);
         let changed = EvidenceChanged {

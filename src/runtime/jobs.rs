@@ -193,7 +193,7 @@ impl Runtime {
         let address = request.address(kind::JOB, job.as_str());
         let command = Command::Cancel { reason: args.reason, by: request.by() };
         let called = self.ask::<Job>(request, &address, &command).await?;
-        let closed = async || {
+        let closed = || async {
             let work = self.job(request, &job).await?;
             Ok((work.status.is_terminal() && work.closed).then_some(work.status))
         };
@@ -323,13 +323,13 @@ impl Runtime {
             None => records::all_jobs(),
         };
         let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: false };
-        let look = async |id: String| {
-            let Some(state) = self.load::<Job>(&tx, request, &id).await? else { return Ok(None) };
-            let wanted =
-                state.work.as_ref().is_some_and(|work| args.status.is_none_or(|is| is == work.status));
+        let (tx, status) = (&tx, args.status);
+        let look = |id: String| async move {
+            let Some(state) = self.load::<Job>(tx, request, &id).await? else { return Ok(None) };
+            let wanted = state.work.as_ref().is_some_and(|work| status.is_none_or(|is| is == work.status));
             Ok(wanted.then(|| served(state)))
         };
-        let (jobs, more) = self.page(&tx, request, list, args.limit.get(), look).await?;
+        let (jobs, more) = self.page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Jobs { jobs, has_more: more.is_some(), cursor: more }))
     }
 
@@ -342,7 +342,7 @@ impl Runtime {
         limit: usize,
     ) -> Result<Vec<JobView>, Error> {
         let list = List { prefix: records::jobs(session), after: None, field: "jobs", newest_first: true };
-        let look = async |id: String| {
+        let look = |id: String| async move {
             let state = self.load::<Job>(tx, request, &id).await?;
             Ok(state.filter(|state| state.work.is_some()).map(served))
         };

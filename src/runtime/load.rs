@@ -70,14 +70,17 @@ impl Runtime {
 
     /// The ids of a list, from after a position, with what `look` makes of each: `None` leaves it out. Where to go on,
     /// when there is more.
-    pub(super) async fn page<T>(
+    pub(super) async fn page<T, F>(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         list: List<'_>,
         limit: usize,
-        look: impl AsyncFn(String) -> Result<Option<T>, Error>,
-    ) -> Result<(Vec<T>, Option<String>), Error> {
+        look: impl Fn(String) -> F,
+    ) -> Result<(Vec<T>, Option<String>), Error>
+    where
+        F: Future<Output = Result<Option<T>, Error>>,
+    {
         let data = keys::data(&request.caller.tenant, &[]).len();
         let prefix = keys::data(&request.caller.tenant, &list.prefix);
         let mut range = KeyRange::prefix(prefix.to_vec());

@@ -77,14 +77,15 @@ impl Runtime {
         let tx = self.store.begin();
         let after = args.after.as_deref();
         let list = List { prefix: records::sessions(), after, field: "after", newest_first: true };
-        let look = async |id: String| {
-            let Some(state) = self.load::<Session>(&tx, request, &id).await? else { return Ok(None) };
+        let (tx, wanted) = (&tx, args.status);
+        let look = |id: String| async move {
+            let Some(state) = self.load::<Session>(tx, request, &id).await? else { return Ok(None) };
             let Some(work) = &state.work else { return Ok(None) };
             let status = if work.archived { SessionStatus::Archived } else { SessionStatus::Active };
-            let wanted = args.status.is_none_or(|wanted| wanted == status);
-            Ok(wanted.then(|| SessionView { session_id: Some(work.id.clone()), ..state.view.0 }))
+            let passes = wanted.is_none_or(|wanted| wanted == status);
+            Ok(passes.then(|| SessionView { session_id: Some(work.id.clone()), ..state.view.0 }))
         };
-        let (sessions, more) = self.page(&tx, request, list, args.limit.get(), look).await?;
+        let (sessions, more) = self.page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Sessions { sessions, has_more: more.is_some(), cursor: more }))
     }
 }

@@ -49,8 +49,9 @@ impl Runtime {
             );
         }
         let newest = |prefix, field| List { prefix, after: None, field, newest_first: true };
-        let look = async |id: String| {
-            let state = self.load::<Task>(&tx, request, &id).await?;
+        let reading = &tx;
+        let look = |id: String| async move {
+            let state = self.load::<Task>(reading, request, &id).await?;
             Ok(state.filter(|state| state.work.is_some()).map(tasks::served))
         };
         let list = newest(records::tasks(&args.session_id), "tasks");

@@ -87,7 +87,7 @@ impl Runtime {
             }
         };
         // The child hears of it from its parent; the caller may ask for it right away.
-        let started = async || self.existing_subagent(request, &subagent).await;
+        let started = || self.existing_subagent(request, &subagent);
         let result = match self.wait_for(request, &session, request.until, started).await? {
             // Two who bring the same id at the same moment are told of the one that came first.
             Some(work) => spawned_before(subagent, asked, &work)?,
@@ -159,7 +159,7 @@ impl Runtime {
         };
         let command = Command::Resume { source, reason, by: request.by() };
         let answer = self.tell_subagent(request, &subagent_id, command).await?;
-        let known = async || {
+        let known = || async {
             let closed_again = self.subagent(request, &subagent_id).await?.closed;
             Ok((closed_again || self.is_open_above(request, work.parent.clone()).await?).then_some(()))
         };
@@ -210,7 +210,7 @@ impl Runtime {
         let session = self.subagent(request, &id).await?.session;
         let command = Command::Close { reason: args.reason, by: request.by() };
         let mut answer = self.tell_subagent(request, &id, command).await?;
-        let closed = async || {
+        let closed = || async {
             let work = self.subagent(request, &id).await?;
             Ok(work.closed.then_some(work.status))
         };
@@ -241,20 +241,21 @@ impl Runtime {
             (None, None) => return Err(Error::invalid("subagentIds", "say whom to wait for")),
         };
         let until = Instant::now() + Duration::from_millis(args.timeout_ms);
-        let look = async |whatever: bool| {
-            let tx = self.store.begin();
+        let (args, parent, session) = (&args, &parent, &session);
+        let look = |whatever: bool| async move {
+            let tx = &self.store.begin();
             let mut seen = Vec::new();
-            match (&args.subagent_ids, &parent) {
+            match (&args.subagent_ids, parent) {
                 (Some(ids), _) => {
                     for id in ids {
-                        let state = self.load::<Subagent>(&tx, request, id.as_str()).await?;
+                        let state = self.load::<Subagent>(tx, request, id.as_str()).await?;
                         let state = state.filter(|state| state.work.is_some());
                         let state = state.ok_or_else(|| Error::not_found("subagent", id))?;
                         seen.push(waited(id.clone(), &state));
                     }
                 }
                 (None, Some(parent)) => {
-                    let prefix = records::subagents(&session, &parent.id);
+                    let prefix = records::subagents(session, &parent.id);
                     let mut after: Option<String> = None;
                     loop {
                         let list = List {
@@ -263,13 +264,13 @@ impl Runtime {
                             field: "parentId",
                             newest_first: false,
                         };
-                        let look = async |id: String| {
+                        let look = |id: String| async move {
                             let Ok(id) = SubagentId::parse(&id) else { return Ok(None) };
-                            let state = self.load::<Subagent>(&tx, request, id.as_str()).await?;
+                            let state = self.load::<Subagent>(tx, request, id.as_str()).await?;
                             let state = state.filter(|state| parent.is_meant(&state.view));
                             Ok(state.map(|state| waited(id, &state)))
                         };
-                        let (some, more) = self.page(&tx, request, list, 1_000, look).await?;
+                        let (some, more) = self.page(tx, request, list, 1_000, look).await?;
                         seen.extend(some);
                         after = more;
                         if after.is_none() {
@@ -289,7 +290,7 @@ impl Runtime {
             let found = Waited { subagents: seen, timed_out: !is_met, mode: args.mode, total, ended };
             Ok((is_met || whatever).then_some(found))
         };
-        if let Some(found) = self.wait_for(request, &session, until, async || look(false).await).await? {
+        if let Some(found) = self.wait_for(request, session, until, || look(false)).await? {
             return Ok(Answer::read(found));
         }
         look(true).await?.map(Answer::read).ok_or_else(unexpected)
@@ -332,7 +333,7 @@ impl Runtime {
             field: "parentId",
             newest_first: false,
         };
-        let look = async |id: String| Ok(SessionId::parse(&id).ok());
+        let look = |id: String| async move { Ok(SessionId::parse(&id).ok()) };
         let (sessions, _) = self.page(&tx, request, list, 2, look).await?;
         match <[SessionId; 1]>::try_from(sessions) {
             Ok([session]) => Ok(Root { id: session.to_string(), session, turn: Some(turn) }),

@@ -96,7 +96,7 @@ impl Runtime {
         task: &TaskId,
         asked: u128,
     ) -> Result<(), Error> {
-        let added = async || self.existing_task(request, task).await;
+        let added = || self.existing_task(request, task);
         let state = self.wait_for(request, session, request.until, added).await?;
         let work = state.and_then(|state| state.work).ok_or_else(Error::deadline)?;
         if work.fingerprint != asked {
@@ -193,7 +193,7 @@ impl Runtime {
         let session = self.task(request, &task_id).await?.session;
         let command = Command::Cancel { reason, propagate, by: request.by() };
         let mut answer = self.tell_task(request, &task_id, command).await?;
-        let closed = async || {
+        let closed = || async {
             let work = self.task(request, &task_id).await?;
             let over = work.status.is_terminal() && (work.closed || !propagate);
             Ok(over.then_some(work.status))
@@ -213,7 +213,7 @@ impl Runtime {
         let work = self.task(request, &args.task_id).await?;
         let command = Command::Retry { reason: args.reason, by: request.by() };
         let answer = self.tell_task(request, &args.task_id, command).await?;
-        let known = async || {
+        let known = || async {
             let closed_again = self.task(request, &args.task_id).await?.closed;
             Ok((closed_again || self.is_open_above(request, work.parent.clone()).await?).then_some(()))
         };
@@ -265,15 +265,16 @@ impl Runtime {
         };
         let tx = self.store.begin();
         let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: false };
-        let look = async |id: String| {
-            let state = self.load::<Task>(&tx, request, &id).await?;
+        let (tx, args) = (&tx, &args);
+        let look = |id: String| async move {
+            let state = self.load::<Task>(tx, request, &id).await?;
             let Some(state) = state else { return Ok(None) };
             let Some(work) = &state.work else { return Ok(None) };
             let wanted = args.status.is_none_or(|status| status == work.status)
                 && args.session_id.as_ref().is_none_or(|session| *session == work.session);
             Ok(wanted.then(|| served(state)))
         };
-        let (tasks, more) = self.page(&tx, request, list, args.limit.get(), look).await?;
+        let (tasks, more) = self.page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Tasks { tasks, has_more: more.is_some(), cursor: more }))
     }
 

@@ -159,7 +159,7 @@ impl Runtime {
             removed,
         };
         let Some(turn) = turn else { return Ok(Answer { result, cursor: called.cursor }) };
-        let closed = async || {
+        let closed = || async {
             let (_, work) = self.session(&self.store.begin(), request, &session).await?;
             Ok((!work.is_open(&turn)).then_some(()))
         };

@@ -14,13 +14,16 @@ const LOOK_PAUSE: Duration = Duration::from_millis(3);
 
 impl Runtime {
     /// Looks until there is something, or the time is over: at once, and whenever the session's feed moves.
-    pub(super) async fn wait_for<T>(
+    pub(super) async fn wait_for<T, F>(
         &self,
         request: &Request<'_>,
         session: &SessionId,
         until: Instant,
-        look: impl AsyncFn() -> Result<Option<T>, Error>,
-    ) -> Result<Option<T>, Error> {
+        look: impl Fn() -> F,
+    ) -> Result<Option<T>, Error>
+    where
+        F: Future<Output = Result<Option<T>, Error>>,
+    {
         let mut feed = None;
         loop {
             if let Some(found) = look().await? {

@@ -94,9 +94,9 @@ impl Runtime {
         let mut trials = Vec::with_capacity(ids.len());
         let places: Vec<_> = ids.iter().enumerate().collect();
         for some in places.chunks(READS_AT_ONCE) {
-            let reads = some
-                .iter()
-                .map(async |(place, id)| self.known_trial(request, id, &format!("{field}[{place}]")).await);
+            let reads = some.iter().map(|(place, id)| async move {
+                self.known_trial(request, id, &format!("{field}[{place}]")).await
+            });
             trials.extend(try_join_all(reads).await?);
         }
         Ok(trials)

@@ -34,7 +34,7 @@ impl Runtime {
         let (blob, evidence): (BlobRef, EvidenceId) = (ids.next(), ids.next());
         let trajectory: BlobRef = ids.next();
         let session = trial.session.clone();
-        let made = async || self.trial_pack(request, &trial, &trajectory).await;
+        let made = self.trial_pack(request, &trial, &trajectory);
         let (meta, sealed) = self.keep(request, &blob, &session, made).await?;
         let changed = EvidenceChanged {
             status: Some("exported".into()),

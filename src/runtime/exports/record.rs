@@ -28,13 +28,13 @@ impl Runtime {
         request: &Request<'_>,
         blob: &BlobRef,
         session: &SessionId,
-        make: impl AsyncFnOnce() -> Result<(Vec<u8>, Sealed), Error>,
+        make: impl Future<Output = Result<(Vec<u8>, Sealed), Error>>,
     ) -> Result<(BlobMeta, Sealed), Error> {
         if let Some((content, meta)) = self.kept(request, blob).await? {
             let sealed = serde_json::from_slice(&content).map_err(unreadable)?;
             return Ok((meta, sealed));
         }
-        let (content, sealed) = make().await?;
+        let (content, sealed) = make.await?;
         Ok((self.write_json(request, blob, session, content).await?, sealed))
     }
 
