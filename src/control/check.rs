@@ -17,6 +17,8 @@ pub const PROSE_BYTES_MAX: usize = 16 * 1024;
 pub const REASON_BYTES_MAX: usize = 2 * 1024;
 /// Metadata, constraints, profiles and other objects whose shape is the caller's, in bytes of JSON.
 pub const OBJECT_BYTES_MAX: usize = 16 * 1024;
+/// What a task is told in one command, its input not counted: it remembers that, beside what becomes of it.
+pub const TASK_BYTES_MAX: usize = 24 * 1024;
 /// What comes with a decision, or is given to a permission, in bytes of JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 /// All parts of one input, in bytes. More belongs into a blob.
@@ -94,6 +96,16 @@ pub fn json(field: &str, value: &impl Serialize, bytes_max: usize) -> Result<(),
     if len > bytes_max {
         let message = format_args!("must have at most {bytes_max} bytes as JSON, not {len}");
         return Err(Error::invalid(field, message));
+    }
+    Ok(())
+}
+
+/// At most so many bytes as JSON for all arguments but the input, which is kept apart.
+pub fn together(all: &impl Serialize, input: &impl Serialize, bytes_max: usize) -> Result<(), Error> {
+    let len = |json: serde_json::Result<Vec<u8>>| json.map_or(usize::MAX, |json| json.len());
+    let bytes = len(serde_json::to_vec(all)).saturating_sub(len(serde_json::to_vec(input)));
+    if bytes > bytes_max {
+        return Err(Error::too_large(bytes_max as u64, bytes as u64));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Source;
 use crate::{
     fact::id::{ActionId, CallId, StepId},
     scripted::Join,
@@ -35,7 +36,7 @@ pub enum Call {
         /// Which agent they are.
         agent: String,
         /// Their input.
-        input: String,
+        input: Source,
         /// What to wait for.
         join: Join,
     },
@@ -44,7 +45,7 @@ pub enum Call {
         /// The arguments of `create_task`, as JSON text.
         args: String,
         /// Its input.
-        input: String,
+        input: Source,
         /// Whether to wait for its end.
         join: bool,
     },
@@ -65,6 +66,20 @@ impl Call {
             Self::Task { .. } => "create_task",
             Self::Sleep { .. } => "wait",
         }
+    }
+
+    /// About how much it takes in a state.
+    pub fn size(&self) -> usize {
+        let own = match self {
+            Self::Tool { name, args } => name.len() + args.len(),
+            Self::Ask { prompt, decisions, .. } => {
+                prompt.len() + decisions.iter().map(|decision| decision.len() + 8).sum::<usize>()
+            }
+            Self::Spawn { agent, input, .. } => agent.len() + input.size(),
+            Self::Task { args, input, .. } => args.len() + input.size(),
+            Self::Sleep { .. } => 0,
+        };
+        own + 128
     }
 
     /// What facts say it was called with.

@@ -130,6 +130,8 @@ impl Tally {
 }
 
 impl Group {
+    /// What a group takes in a state, more or less.
+    pub const BYTES_MAX: usize = 512;
     /// How many that do not complete are remembered by name.
     const TROUBLED_MAX: usize = 5;
 

@@ -36,6 +36,8 @@ pub struct Draft<'a> {
     pub session: SessionId,
     /// How much more this step may do before it makes room for others.
     pub quota: Quota,
+    /// How many bytes the entity's state may still grow by (P9).
+    pub room: usize,
     /// What has happened.
     pub facts: Vec<Fact>,
     messages: Vec<(Address, Message)>,
@@ -54,6 +56,9 @@ enum RecordChange {
     Clear(Vec<u8>),
     Add(Vec<u8>, i64),
 }
+
+/// What stays free in the record of an entity: its view changes, too, and what has begun must be able to end.
+const ROOM_KEPT_BYTES: usize = 12 * 1024;
 
 /// Bounds the work of one step, so that a long script or a wide fan-out shares its owner with others.
 #[derive(Debug, Clone, Copy)]
@@ -95,12 +100,21 @@ impl<'a> Draft<'a> {
             ids: IdSource::new(moment.now, moment.seed),
             session,
             quota: Quota::default(),
+            room: moment.room_bytes.saturating_sub(ROOM_KEPT_BYTES),
             facts: Vec::new(),
             messages: Vec::new(),
             timers: Vec::new(),
             effects: Vec::new(),
             records: Vec::new(),
         }
+    }
+
+    /// Takes room for something that the entity has to remember, if there is any. Without it the entity would become
+    /// too large to be stored, and could not go on at all.
+    pub fn take_room(&mut self, bytes: usize) -> bool {
+        let left = self.room.checked_sub(bytes);
+        self.room = left.unwrap_or(self.room);
+        left.is_some()
     }
 
     /// Something has happened.

@@ -7,7 +7,7 @@ use crate::{
     entity::job::Loaded,
     fact::{
         Failure,
-        id::{BlobRef, CallId, JobId, RequestId, SessionId},
+        id::{BlobRef, CallId, JobId, RequestId, SessionId, TaskId},
     },
 };
 
@@ -43,6 +43,13 @@ pub enum Effect {
         /// Whether they ran before, and what that left matters.
         again: bool,
     },
+    /// Look for those who wait for a task.
+    Watchers {
+        /// Which task.
+        task: TaskId,
+        /// Only those that come after this one.
+        after: Option<TaskId>,
+    },
 }
 
 /// What came of it.
@@ -66,6 +73,13 @@ pub enum Outcome {
     Returned(Result<ToolOutput, Failure>),
     /// The first of the items that were asked for: at least one.
     Items(Vec<Loaded>),
+    /// Some of those who wait for a task, in the order of their ids.
+    Watchers {
+        /// Who.
+        tasks: Vec<TaskId>,
+        /// Whether there are more.
+        more: bool,
+    },
 }
 
 /// What a tool returned, small enough for a fact.

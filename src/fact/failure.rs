@@ -16,10 +16,20 @@ pub struct Failure {
     pub retryable: bool,
 }
 
+/// A few lines. A failure stands in several facts and in states.
+const MESSAGE_BYTES_MAX: usize = 2 * 1024;
+
 impl Failure {
     /// A failure for which trying again is of no use.
+    ///
+    /// What people read is not long: a message is cut where a failure is carried from fact to fact.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), retryable: false }
+        let mut message = message.into();
+        if message.len() > MESSAGE_BYTES_MAX {
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+            message.push('…');
+        }
+        Self { code: code.into(), message, retryable: false }
     }
 
     /// The same, for which trying again may help.
@@ -66,6 +76,14 @@ impl RetryPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn p9_a_message_is_cut_where_a_character_ends() {
+        let failure = Failure::new("x", "é".repeat(2_000));
+        assert_eq!(failure.message.chars().count(), 1_025);
+        assert!(failure.message.ends_with("é…"));
+        assert_eq!(Failure::new("x", "short").message, "short");
+    }
 
     #[test]
     fn the_wait_doubles_up_to_its_maximum_and_ends_with_the_attempts() {

@@ -87,7 +87,7 @@ impl Runtime {
         let kinds = Kinds::new()
             .with(Session(host.clone()))
             .with(Subagent(host.clone()))
-            .with(Task(host.clone()))
+            .with(Task::new(host.clone(), store.clone()))
             .with(Job::new(host.clone(), store.clone()))
             .with(JobItem(host));
         let node = Node::start(settings.host.clone(), store.clone(), bus.clone(), clock.clone(), kinds, seed)

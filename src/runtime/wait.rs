@@ -24,22 +24,19 @@ impl Runtime {
     where
         F: Future<Output = Result<Option<T>, Error>>,
     {
-        let mut feed = None;
+        if let Some(found) = look().await? {
+            return Ok(Some(found));
+        }
+        let here = self.end_of_feed(request, session).await?;
+        let mut feed = self.follow(request.caller, session, here, EventFilter::default());
         loop {
+            // First for what happened before the feed was followed.
             if let Some(found) = look().await? {
                 return Ok(Some(found));
             }
             if Instant::now() >= until {
                 return Ok(None);
             }
-            let feed = match &mut feed {
-                Some(feed) => feed,
-                None => {
-                    // From here on: what was before has been looked at.
-                    let here = self.end_of_feed(request, session).await?;
-                    feed.insert(self.follow(request.caller, session, here, EventFilter::default()))
-                }
-            };
             let moved = tokio::time::timeout_at(until.min(Instant::now() + LOOK_EVERY), feed.next()).await;
             if let Ok(moved) = moved {
                 moved?;

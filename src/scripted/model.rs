@@ -12,7 +12,7 @@ use super::{
     script::{Limits, Say, Script, ScriptError, Step, ToolCall},
 };
 use crate::{
-    exec::{Answer, Call, ModelError, ModelRequest, Provider, Stop, Used},
+    exec::{Answer, Call, ModelError, ModelRequest, Provider, Source, Stop, Used},
     fact::{Failure, Part},
 };
 
@@ -20,8 +20,15 @@ use crate::{
 #[derive(Default)]
 pub struct Scripted {
     limits: Limits,
-    /// Scripts that were read lately: the subagents of one parent all have the same.
-    read: Mutex<HashMap<u128, Arc<Script>>>,
+    read: Mutex<Read>,
+}
+
+/// Scripts that were read lately: the subagents of one parent all have the same.
+#[derive(Default)]
+struct Read {
+    scripts: HashMap<u128, Arc<Script>>,
+    /// How much text they were read from.
+    bytes: usize,
 }
 
 /// A place in a script: which step of which repetition, from the outermost list inwards, and which chunk of it.
@@ -86,22 +93,26 @@ impl Scripted {
     /// How much one answer says before it makes room for others.
     const DELTAS_MAX: usize = 64;
     const BYTES_MAX: usize = 32 * 1024;
-    const SCRIPTS_KEPT_MAX: usize = 256;
+    /// A script takes a few times the memory of its text.
+    const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
     /// The script in an input: its first text.
     pub fn script(&self, input: &[Part]) -> Result<Arc<Script>, ScriptError> {
         let text = input.iter().find_map(text_of).unwrap_or_default();
         let key = xxhash_rust::xxh3::xxh3_128(text.as_bytes());
         let read = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(script) = read().get(&key) {
+        if let Some(script) = read().scripts.get(&key) {
             return Ok(script.clone());
         }
         let script = Arc::new(Script::parse(text, &self.limits)?);
         let mut kept = read();
-        if kept.len() >= Self::SCRIPTS_KEPT_MAX {
-            kept.clear();
+        if kept.bytes + text.len() > Self::KEPT_BYTES_MAX {
+            *kept = Read::default();
         }
-        kept.insert(key, script.clone());
+        if kept.scripts.insert(key, script.clone()).is_none() {
+            // A short script takes room as well.
+            kept.bytes += text.len() + 1024;
+        }
         Ok(script)
     }
 
@@ -150,12 +161,12 @@ impl Scripted {
                 Some(Step::Spawn(spawn)) => vec![Call::Spawn {
                     count: spawn.count,
                     agent: AGENT.into(),
-                    input: spawn.text.clone(),
+                    input: Source::text(&spawn.text),
                     join: spawn.join,
                 }],
                 Some(Step::Task(task)) => vec![Call::Task {
                     args: serde_json::Value::Object(task.args.clone()).to_string(),
-                    input: task.text.clone(),
+                    input: Source::text(&task.text),
                     join: task.join,
                 }],
                 Some(Step::Sleep(ms)) => vec![Call::Sleep { ms: *ms }],

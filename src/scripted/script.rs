@@ -138,6 +138,9 @@ fn yes() -> bool {
     true
 }
 
+/// The text of one delta, where a script does not ask for shorter ones.
+const CHUNK_BYTES_MAX: usize = 8 * 1024;
+
 /// How large a script may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -217,7 +220,11 @@ fn measure(steps: &[Step]) -> Size {
     let mut size = Size::default();
     for step in steps {
         let (times, inner) = match step {
-            Step::Repeat { times, steps } => (u64::from(*times), measure(steps)),
+            // Coming round takes a step, too: a repeat of nothing would otherwise be endless work for nobody.
+            Step::Repeat { times, steps } => {
+                let inner = measure(steps);
+                (u64::from(*times), Size { steps: inner.steps.max(1), ..inner })
+            }
             Step::Spawn(spawn) => {
                 let child = measure(&spawn.script);
                 (1, delegated(u64::from(spawn.count), child))
@@ -259,7 +266,9 @@ impl Reader<'_> {
         let has = |name: &str| object.get(name);
         if let Some(text) = has("say") {
             let text = text.as_str().ok_or_else(|| wrong(path, "say must be a string"))?;
-            let chunks = whole(object, "chunks", path)?.unwrap_or(1).clamp(1, 10_000);
+            // However it is to be cut, a delta has to fit into a fact.
+            let least = text.len().div_ceil(CHUNK_BYTES_MAX).max(1) as u64;
+            let chunks = whole(object, "chunks", path)?.unwrap_or(1).clamp(least, least.max(10_000));
             let delay_ms = whole(object, "delayMs", path)?.unwrap_or(0);
             return Ok(Step::Say(Say { text: text.to_owned(), chunks: chunks as u32, delay_ms }));
         }
@@ -427,6 +436,8 @@ mod tests {
         assert!(parse(product).is_err());
         let tree = r#"[{"spawn":{"count":10,"script":[{"spawn":{"count":100,"script":[{"spawn":{"count":100,"script":[]}}]}}]}}]"#;
         assert!(parse(tree).is_ok());
+        let idle = r#"[{"repeat":4000000000,"steps":[{"repeat":4000000000,"steps":[]}]}]"#;
+        assert!(parse(idle).is_err(), "coming round for nothing takes time, too");
         let below = r#"[{"spawn":{"count":1,"script":[{"repeat":10001,"steps":[{"say":"x"}]}]}}]"#;
         assert!(parse(below).is_err(), "a child's script has the same limits");
     }

@@ -80,7 +80,7 @@ impl HostConfig {
             step_bytes_soft_max: 512 * 1024,
             input_bytes_max: 6 * 1024 * 1024,
             record_bytes_max: 96 * 1024,
-            pending_max: 256,
+            pending_max: 1_024,
             group_steps_max: 2_048,
             group_bytes_max: 2 * 1024 * 1024,
             groups_in_flight_max: 2,

@@ -35,17 +35,20 @@ pub(super) struct Core<E: Entity> {
     pub state: E::State,
     /// Its `state` field is filled in when it is stored.
     pub record: Record,
+    /// How large it was when it was last stored.
+    pub stored_bytes: usize,
 }
 
 impl<E: Entity> Core<E> {
     /// From its stored record, or new.
     pub fn load(stored: Option<&[u8]>) -> Result<Self, DecodeError> {
         let Some(stored) = stored else {
-            return Ok(Self { state: E::State::default(), record: Record::default() });
+            return Ok(Self { state: E::State::default(), record: Record::default(), stored_bytes: 0 });
         };
+        let stored_bytes = stored.len();
         let mut record: Record = codec::decode(stored)?;
         let state = codec::decode(&std::mem::take(&mut record.state))?;
-        Ok(Self { state, record })
+        Ok(Self { state, record, stored_bytes })
     }
 
     /// Whether there are effects that the next owner may begin and does not know of.
@@ -226,7 +229,8 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         seed: u64,
         trace: Option<&str>,
     ) -> Result<Taken, Broken> {
-        let moment = Moment { address: self.address, now: self.now, seed, trace };
+        let room_bytes = self.config.record_bytes_max.saturating_sub(self.core.stored_bytes);
+        let moment = Moment { address: self.address, now: self.now, seed, trace, room_bytes };
         let state = &self.core.state;
         let is_command = matches!(work, Work::Command { .. });
         let decided = catch_unwind(AssertUnwindSafe(|| self.entity.decide(state, input, &moment)));
@@ -471,6 +475,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             self.core.record.state = codec::encode(&self.core.state);
             let value = codec::encode(&self.core.record);
             self.core.record.state = Bytes::new();
+            self.core.stored_bytes = value.len();
             if value.len() > self.config.record_bytes_max {
                 return Err(value.len());
             }

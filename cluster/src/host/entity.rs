@@ -97,6 +97,9 @@ pub struct Moment<'a> {
     /// The W3C trace context of what caused this input, as a `traceparent` header. Messages and effects that follow
     /// carry it on.
     pub trace: Option<&'a str>,
+    /// How many bytes of its record were left when the entity was last stored. Whatever makes a state grow has to look:
+    /// an input that makes it too large to be stored cannot be applied.
+    pub room_bytes: usize,
 }
 
 /// Something that an entity has to react to.

@@ -1,5 +1,8 @@
 //! A node: joins the cluster, keeps its lease alive, and starts and stops its shards as placement says.
 
+mod handover;
+mod leases;
+
 use std::{
     collections::BTreeMap,
     panic::AssertUnwindSafe,
@@ -7,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt, future::join_all};
+use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SupervisionEvent};
 use tokio::{sync::oneshot, time::Instant};
 
@@ -18,20 +21,20 @@ use super::{
     config::HostConfig,
     fence::Fence,
     gate::Gate,
-    shard::{AbortOnDrop, ShardActor, ShardMessage},
+    shard::{AbortOnDrop, ShardMessage},
     shared::{Routes, Shared},
     status::{NodeStatus, Progress},
     wire::placement_subject,
 };
 use crate::{
     address::ShardId,
-    bus::{Bus, Headers},
+    bus::Bus,
     clock::Clock,
     placement::{
-        Action, BeatError, ClaimError, Claimed, Epoch, JoinError, LeaseRecord, Liveness, MemberId, View,
-        beat, claim, ensure_cluster, join, leave, plan, read_view, reclaim, release,
+        Action, BeatError, ClaimError, Epoch, JoinError, Liveness, MemberId, beat, claim, ensure_cluster,
+        join, plan, read_view,
     },
-    store::{Attempt, CommitError, Store},
+    store::{CommitError, Store},
 };
 
 /// Why a node could not start.
@@ -446,191 +449,6 @@ impl NodeActor {
         match tokio::time::timeout(self.shared.config.lease_ttl, work).await {
             Ok(result) => result,
             Err(_) => Err(CommitError::Unavailable { reason: "no answer within a lease time".into() }.into()),
-        }
-    }
-
-    /// Starts what the store says is ours, stops what it says is not.
-    async fn follow_leases(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState, view: &View) {
-        let me = &self.shared.fence.me;
-        let mine: BTreeMap<ShardId, Epoch> = view
-            .leases
-            .values()
-            .filter(|lease| lease.owner.as_ref() == Some(me))
-            .map(|lease| (lease.shard, lease.epoch))
-            .collect();
-        let lost: Vec<_> = node
-            .running
-            .iter()
-            .filter(|(shard, running)| mine.get(shard) != Some(&running.epoch))
-            .map(|(shard, _)| *shard)
-            .collect();
-        for shard in lost {
-            tracing::warn!(%shard, "lost");
-            metrics::counter!("cadre_placement_losses_total").increment(1);
-            self.stop_lost(node, shard);
-        }
-        for shard in mine.into_keys().filter(|shard| !node.running.contains_key(shard)).collect::<Vec<_>>() {
-            let again = async { reclaim(&self.shared.store, me, &view.leases[&shard]).await };
-            match self.patiently(again).await {
-                Ok(claimed) => self.start_shards(myself, node, claimed).await,
-                Err(error) => tracing::debug!(%shard, %error, "cannot start a shard of our own yet"),
-            }
-        }
-    }
-
-    async fn start_shards(
-        &self,
-        myself: &ActorRef<NodeMessage>,
-        node: &mut NodeState,
-        Claimed { leases, fence }: Claimed,
-    ) {
-        for LeaseRecord { shard, epoch, .. } in leases {
-            self.shared.fence.add(shard, epoch, fence);
-            self.start_shard(myself, node, shard, epoch).await;
-        }
-    }
-
-    async fn start_shard(
-        &self,
-        myself: &ActorRef<NodeMessage>,
-        node: &mut NodeState,
-        shard: ShardId,
-        epoch: Epoch,
-    ) {
-        let (gate, progress) = (Gate::default(), Arc::new(Progress::new()));
-        let actor = ShardActor {
-            shard,
-            epoch,
-            shared: self.shared.clone(),
-            gate: gate.clone(),
-            progress: progress.clone(),
-        };
-        match Actor::spawn_linked(None, actor, (), myself.get_cell()).await {
-            Ok((actor, _)) => {
-                self.shared.routes.set(shard, Some(actor.clone()));
-                node.running.insert(shard, Running { epoch, actor, gate, progress });
-            }
-            Err(error) => {
-                tracing::error!(%shard, %error, "shard supervisor did not start");
-                self.shared.fence.remove(shard);
-            }
-        }
-    }
-
-    /// Somebody else has it: nothing to save.
-    fn stop_lost(&self, node: &mut NodeState, shard: ShardId) {
-        self.shared.routes.set(shard, None);
-        self.shared.fence.remove(shard);
-        if let Some(Running { actor, .. }) = node.running.remove(&shard) {
-            // One that is gone took its entities with it.
-            let _ = actor.cast(ShardMessage::Abandon);
-        }
-    }
-
-    /// Of the shards that should move, those that may: nothing runs there that would be lost, or it has run for
-    /// long enough. The others go on serving; nothing that must not be repeated begins there once a moment without
-    /// any was seen, or half of the time is over.
-    fn may_move(&self, node: &mut NodeState, shards: Vec<ShardId>) -> Vec<ShardId> {
-        let (running, leaving) = (&node.running, &mut node.leaving);
-        leaving.retain(|shard, _| {
-            let leaves = shards.contains(shard);
-            if !leaves && let Some(stays) = running.get(shard) {
-                stays.gate.open();
-            }
-            leaves
-        });
-        let grace = self.shared.config.effects_grace;
-        let may = |shard: &ShardId| {
-            let waited = leaving.entry(*shard).or_insert_with(Instant::now).elapsed();
-            let Some(Running { gate, .. }) = running.get(shard) else { return true };
-            if gate.is_empty() || waited >= grace / 2 {
-                gate.close();
-            }
-            gate.is_empty() || waited >= grace
-        };
-        shards.into_iter().filter(may).collect()
-    }
-
-    /// Drains shards and gives them up.
-    async fn hand_over(&self, node: &mut NodeState, shards: Vec<ShardId>) {
-        if shards.is_empty() {
-            return;
-        }
-        let started = Instant::now();
-        let drained = shards.iter().filter_map(|shard| {
-            self.shared.routes.set(*shard, None);
-            let Running { actor, .. } = node.running.remove(shard)?;
-            let (done, drained) = oneshot::channel();
-            actor.cast(ShardMessage::Drain(done)).ok()?;
-            Some(async move {
-                // What it waits for is on its way to the store, and so would be waited for in any case.
-                let patience = self.shared.config.lease_ttl;
-                if tokio::time::timeout(patience, drained).await.is_err() {
-                    actor.kill();
-                }
-            })
-        });
-        join_all(drained.collect::<Vec<_>>()).await;
-        metrics::counter!("cadre_placement_releases_total").increment(shards.len() as u64);
-        self.give_back(shards).await;
-        metrics::histogram!("cadre_placement_handover_seconds").record(started.elapsed());
-    }
-
-    /// Gives up shards that nobody here works on any more.
-    async fn give_back(&self, shards: Vec<ShardId>) {
-        for shard in &shards {
-            self.shared.fence.remove(*shard);
-        }
-        // Nothing that was begun for these shards may still be on its way when somebody else starts.
-        self.shared.committer.barrier().await;
-        let mut attempt = Attempt::idempotent();
-        while let Err(error) = release(&self.shared.store, &self.shared.fence.me, &shards).await {
-            if let Err(error) = attempt.again(error).await {
-                // The lease still says that they are ours: the next tick starts them again, and tries again.
-                tracing::warn!(%error, "cannot give shards back yet");
-                return;
-            }
-        }
-        self.announce().await;
-    }
-
-    async fn announce(&self) {
-        let subject = placement_subject(&self.shared.config.cluster);
-        // A lost doorbell costs the others one heartbeat.
-        let _ = self.shared.bus.publish(&subject, Headers::default(), Default::default()).await;
-    }
-
-    /// Whether there is nobody to hand shards to.
-    fn is_alone(&self, node: &NodeState, view: &View, now: Instant) -> bool {
-        let (me, ttl) = (&self.shared.fence.me, self.shared.config.lease_ttl);
-        !view.members.iter().any(|(name, record)| {
-            *name != me.name && !record.draining && node.liveness.is_alive(name, record.incarnation, now, ttl)
-        })
-    }
-
-    /// Leaves once there is nothing left to hand over.
-    async fn finish_drain(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) {
-        if node.draining.is_none() {
-            return;
-        }
-        if !node.running.is_empty() {
-            return;
-        }
-        if let Err(error) = leave(&self.shared.store, &self.shared.fence.me).await {
-            tracing::warn!(%error, "cannot leave properly, the lease will expire");
-        }
-        self.announce().await;
-        tracing::info!(member = %self.shared.fence.me, "left");
-        node.left(myself);
-    }
-
-    /// A node that wants to leave does not wait for ever for a store that is gone: the others take over when its
-    /// lease is over.
-    fn give_up_drain(&self, myself: &ActorRef<NodeMessage>, node: &mut NodeState) {
-        let patience = self.shared.config.effects_grace + 2 * self.shared.config.lease_ttl;
-        if node.draining.as_ref().is_some_and(|draining| draining.since.elapsed() > patience) {
-            tracing::error!("leaves without handing over, because the store cannot be reached");
-            node.left(myself);
         }
     }
 }

@@ -115,6 +115,7 @@ impl Arguments for CreateTask {
             check::not_itself("dependsOn", self.depends_on.contains(own))?;
             check::not_itself("parentTaskId", self.parent_task_id.as_ref() == Some(own))?;
         }
+        check::together(self, &self.input, check::TASK_BYTES_MAX)?;
         check::retry_policy(self.retry_policy.as_ref())?;
         check::range("timeoutMs", self.timeout_ms, check::WAIT_MS)
     }
@@ -146,6 +147,7 @@ impl Arguments for UpdateTask {
         check::json("acceptance", &self.acceptance, check::OBJECT_BYTES_MAX)?;
         check::retry_policy(self.retry_policy.as_ref())?;
         check::range("timeoutMs", self.timeout_ms, check::WAIT_MS)?;
+        check::together(self, &(), check::TASK_BYTES_MAX)?;
         check::reason(&self.reason)
     }
 

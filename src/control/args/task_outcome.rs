@@ -70,7 +70,8 @@ impl Arguments for AppendTaskProgress {
             check::name(&field("mediaType"), output.media_type.as_deref())?;
             check::line(&field("title"), output.title.as_deref(), check::LINE_CHARS_MAX)?;
         }
-        check::json("deliveryState", &self.delivery_state, check::OBJECT_BYTES_MAX)
+        check::json("deliveryState", &self.delivery_state, check::OBJECT_BYTES_MAX)?;
+        check::together(self, &(), check::TASK_BYTES_MAX)
     }
 
     fn example() -> Value {
@@ -88,7 +89,8 @@ impl Arguments for CompleteTask {
     fn check(&self) -> Result<(), Error> {
         check::bytes("summary", self.summary.as_deref(), check::PROSE_BYTES_MAX)?;
         check::count("artifacts", self.artifacts.len(), 0..=check::ENTRIES_MAX)?;
-        check::count("evidenceRefs", self.evidence_refs.len(), 0..=check::ENTRIES_MAX)
+        check::count("evidenceRefs", self.evidence_refs.len(), 0..=check::ENTRIES_MAX)?;
+        check::together(self, &(), check::TASK_BYTES_MAX)
     }
 
     fn example() -> Value {

@@ -330,6 +330,7 @@ impl Step<'_> {
         match lingering {
             Some(at) if thread.lingering[at].children.live() == 0 => {
                 thread.lingering.remove(at);
+                self.start_next_with_room();
             }
             Some(_) => {}
             None => self.ended(index, ending),
@@ -341,10 +342,15 @@ impl Step<'_> {
         match message {
             Message::ChildEnded { parent, id, status, live, again, .. } => {
                 loose.ended(parent.group, &id, status, live, again);
+                self.start_next_with_room();
             }
-            Message::ChildClosed { parent } => loose.closed(parent.group),
+            Message::ChildClosed { parent } => {
+                loose.closed(parent.group);
+                self.start_next_with_room();
+            }
             Message::ChildReopened { parent, .. } => loose.reopened(parent.group, from),
-            _ => {}
+            // What was given up in the step before is room now.
+            _ => self.start_next(),
         }
         if !self.work.loose.work(None, &mut self.draft) {
             self.draft.go_on(Message::GoOn { turn: None });
@@ -391,7 +397,7 @@ impl Step<'_> {
                 thread.lingering.push(run.without_source());
             }
         }
-        self.start_next();
+        self.start_next_with_room();
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Queued, Reply, Unfinished, decide::Step};
 use crate::{
     blob,
     control::{Error, args::SubmitTurn},
-    entity::records,
+    entity::{Message, records},
     exec::{Budget, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
         Failure, Ids, Part,
@@ -15,6 +15,9 @@ use crate::{
     },
 };
 
+/// What a turn takes in the state of its session without its input: while it waits, while it runs and makes a call or two,
+/// and while children of it live on.
+const TURN_BYTES_MAX: usize = 2 * 1024;
 /// What a session carries about of all its inputs; the rest is fetched when it is needed.
 const INLINE_BYTES_MAX: usize = 24 * 1024;
 /// How many turns of one session run at once, in as many threads.
@@ -58,6 +61,13 @@ impl Step<'_> {
         let waiting: usize = self.work.threads.iter().map(|thread| thread.queue.len()).sum();
         if waiting >= limit {
             return Err(Error::rate_limited(1_000, format!("{limit} turns wait already")));
+        }
+        if !self.draft.take_room(TURN_BYTES_MAX) {
+            let message = format!(
+                "the session {} has too much going on to take another turn: wait until some of it has ended",
+                self.work.id
+            );
+            return Err(Error::rate_limited(1_000, message));
         }
         let turn = args.turn_id.clone().unwrap_or_else(|| self.draft.ids.next());
         let thread = self.work.threads[index].id.clone();
@@ -114,7 +124,8 @@ impl Step<'_> {
         let scope = TurnScope { thread: thread.clone(), turn: turn.clone() };
         let is_free = self.work.threads[index].run.is_none()
             && self.work.threads[index].queue.is_empty()
-            && self.running() < RUNS_MAX;
+            && self.running() < RUNS_MAX
+            && self.draft.room > TURN_BYTES_MAX;
         if is_free {
             self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
             self.begin(index, queued);
@@ -168,6 +179,13 @@ impl Step<'_> {
             return Err(Error::conflict("cancelling", "the running turn is being cancelled"));
         };
         let turn = run.turn.clone();
+        let size = Source::Inline(input.clone()).size();
+        if !self.draft.take_room(size) {
+            return Err(Error::rate_limited(
+                1_000,
+                "the session has too much going on to hear more right now",
+            ));
+        }
         run.steer(input.clone()).map_err(|error| error.with("field", "input"))?;
         self.tell_queue(index, QueueChange::Steered, Some(turn.clone()), Some(input));
         Ok(Reply::Submitted { thread: id, turn, position: None })
@@ -187,7 +205,8 @@ impl Step<'_> {
                     + thread.unfinished.as_ref().map_or(0, |unfinished| unfinished.source.size())
             })
             .sum();
-        if size <= Source::INLINE_BYTES_MAX && carried + size <= INLINE_BYTES_MAX {
+        let fits = size <= Source::INLINE_BYTES_MAX && carried + size <= INLINE_BYTES_MAX;
+        if fits && self.draft.take_room(size) {
             return (shown, Source::Inline(parts));
         }
         let content = serde_json::to_vec(&parts).expect("parts serialize into memory without fail");
@@ -204,9 +223,20 @@ impl Step<'_> {
         self.work.threads.iter().filter(|thread| thread.run.is_some()).count()
     }
 
+    /// Something has ended. How much room that makes shows in the next step, and turns that wait for room alone have to
+    /// be looked at then.
+    pub(super) fn start_next_with_room(&mut self) {
+        self.start_next();
+        let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
+        if self.running() < RUNS_MAX && self.work.threads.iter().any(waits) {
+            self.draft.go_on(Message::GoOn { turn: None });
+        }
+    }
+
     /// Starts waiting turns, as many as may run.
     pub(super) fn start_next(&mut self) {
-        while self.running() < RUNS_MAX {
+        // What waits goes on waiting while children of former turns take the room.
+        while self.running() < RUNS_MAX && self.draft.room > TURN_BYTES_MAX {
             let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
             let Some(index) = self.work.threads.iter().position(waits) else { return };
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };

@@ -5,20 +5,20 @@ use cadre_cluster::{
     host::{Decision, EffectResult, Input, Moment},
 };
 
-use super::{Command, Reply, State, Task, Work};
+use super::{Command, Reply, State, Task, Work, watch};
 use crate::{
     control::{
         Error,
         args::{AppendTaskProgress, SpawnSubagent, UpdateTask},
     },
     entity::{
-        Child, Host, Message, Start,
+        Child, Host, Message, Parent, Start,
         parent::{Spawned, Spawner},
         records,
     },
     exec::{Asked, Children, Draft, Group, Names, Outcome, Response, Source, split_name},
     fact::{
-        Class, Ids,
+        Class, Failure, Ids,
         id::TaskId,
         payload::{
             TaskAccepted, TaskCreated, TaskPaused, TaskProgress, TaskResumed, TaskUpdated, Visibility,
@@ -39,7 +39,9 @@ pub(super) fn decide(
     let Some(work) = &state.work else {
         return match input {
             Input::Message { message: Message::Start(start), .. } => {
-                create(host, id, *start, moment).map(Step::decision)
+                let parent = start.parent.clone();
+                Ok(create(host, id.clone(), *start, moment)
+                    .map_or_else(|error| not_created(&id, parent, error), Step::decision))
             }
             Input::Command(Command::Create(start)) => {
                 let step = create(host, id, *start, moment)?;
@@ -83,6 +85,20 @@ pub(super) fn decide(
             Ok(step.decision())
         }
     }
+}
+
+/// What cannot be a task has ended before it began, and whoever wanted it hears of that.
+fn not_created(id: &TaskId, parent: Option<Parent>, error: Error) -> Decision<Task> {
+    let Some(Parent { address, slot }) = parent else { return Decision::nothing() };
+    let ended = Message::ChildEnded {
+        parent: slot,
+        id: id.to_string(),
+        status: SubagentStatus::Failed,
+        live: false,
+        again: false,
+        error: Some(Failure::new(error.code.as_str(), error.message)),
+    };
+    Decision::nothing().send_to(address, &ended)
 }
 
 fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> Result<Step<'a>, Error> {
@@ -132,6 +148,7 @@ fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> 
             watchers: Default::default(),
             ending: None,
             closed: false,
+            has_more_watchers: false,
             spec,
         },
         draft: Draft::new(&host.engine, start.session.clone(), moment),
@@ -224,6 +241,12 @@ impl Step<'_> {
             let message = format!("the task has {} children that are not closed", self.work.children.len());
             return Err(Error::rate_limited(1_000, message));
         }
+        if !self.draft.take_room(Group::BYTES_MAX) {
+            return Err(Error::rate_limited(
+                1_000,
+                "the task has too much going on to take another below it",
+            ));
+        }
         if self.work.depth >= limits.depth {
             return Err(Error::invalid("parentTaskId", format!("tasks may be {} deep", limits.depth)));
         }
@@ -261,6 +284,10 @@ impl Step<'_> {
 
     fn update(&mut self, args: UpdateTask) -> Result<(), Error> {
         self.require_open("be changed")?;
+        let bytes = serde_json::to_vec(&args).map_or(usize::MAX, |json| json.len());
+        if !self.draft.take_room(bytes) {
+            return Err(Error::too_large(self.draft.room as u64, bytes as u64));
+        }
         let spec = &mut self.work.spec.0;
         if let Some(objective) = &args.objective {
             spec.objective.clone_from(objective);
@@ -463,6 +490,9 @@ impl Step<'_> {
     }
 
     fn effect(&mut self, id: &str, result: EffectResult<Outcome>) {
+        if id == watch::EFFECT {
+            return self.found_watchers(result);
+        }
         let Some((turn, what)) = split_name(id) else { return };
         let Some(mut run) = self.run().filter(|run| run.turn.as_str() == turn).cloned() else { return };
         let ending = run.take_effect(what, result, &mut self.draft);

@@ -11,6 +11,8 @@ use crate::{
     },
 };
 
+/// What an edge takes in a state.
+const EDGE_BYTES_MAX: usize = 160;
 /// The kind of edge that makes a task wait.
 pub const BLOCKS: &str = "blocks";
 
@@ -62,26 +64,6 @@ impl Step<'_> {
             waiting_for: self.work.needs.iter().filter(waits).map(|(task, _)| task.clone()).collect(),
         };
         self.tell(blocked);
-    }
-
-    /// Somebody waits for this task.
-    pub(super) fn watched(&mut self, task: TaskId) {
-        if self.work.status.is_terminal() {
-            self.tell_watcher(&task);
-        }
-        self.work.watchers.insert(task);
-    }
-
-    pub(super) fn tell_watchers(&mut self) {
-        for task in self.work.watchers.clone() {
-            self.tell_watcher(&task);
-        }
-    }
-
-    fn tell_watcher(&mut self, task: &TaskId) {
-        let to = self.draft.peer(kind::TASK, task.as_str());
-        let ended = Message::DependencyEnded { task: self.work.id.clone(), status: self.work.status };
-        self.draft.send(to, ended);
     }
 
     /// A task that it waits for has ended.
@@ -140,6 +122,9 @@ impl Step<'_> {
         let limit = self.draft.engine.limits.task_edges;
         if self.work.needs.len() >= limit {
             return Err(Error::rate_limited(60_000, format!("a task waits for at most {limit} others")));
+        }
+        if !self.draft.take_room(EDGE_BYTES_MAX) {
+            return Err(Error::rate_limited(60_000, "the task has too much going on to wait for another"));
         }
         self.need(other);
         Ok(())

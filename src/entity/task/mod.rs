@@ -10,6 +10,7 @@ mod finish;
 mod graph;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ use cadre_cluster::{
     address::Address,
     feed::NewEvent,
     host::{Decision, EffectContext, EffectError, Entity, Input, Moment},
+    store::Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +40,17 @@ use crate::{
 };
 
 /// The kind.
-pub struct Task(pub Host);
+pub struct Task {
+    host: Host,
+    store: Store,
+}
+
+impl Task {
+    /// With these boundaries; those who wait for a task are looked up in this store.
+    pub fn new(host: Host, store: Store) -> Self {
+        Self { host, store }
+    }
+}
 
 /// A task as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -92,6 +104,9 @@ pub struct Work {
     pub ending: Option<Finish>,
     /// Whether its parent knows that its tree is closed.
     pub closed: bool,
+    /// Whether more tasks wait for it than are named here.
+    #[serde(default)]
+    pub has_more_watchers: bool,
 }
 
 /// One attempt.
@@ -264,7 +279,7 @@ impl Entity for Task {
         input: Input<Self>,
         moment: &Moment<'_>,
     ) -> Result<Decision<Self>, Error> {
-        decide::decide(&self.0, state, input, moment)
+        decide::decide(&self.host, state, input, moment)
     }
 
     fn apply(state: &mut State, change: &Change<Work>) {
@@ -286,7 +301,12 @@ impl Entity for Task {
     }
 
     async fn perform(&self, effect: Effect, context: EffectContext) -> Result<Outcome, EffectError> {
-        self.0.engine.perform::<Self>(effect, context).await
+        match effect {
+            Effect::Watchers { task, after } => {
+                watch::find(&self.store, context.address.tenant(), &task, after.as_ref()).await
+            }
+            other => self.host.engine.perform::<Self>(other, context).await,
+        }
     }
 
     fn is_over(&self, state: &State) -> bool {

@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::{Ending, Phase, Run, policy, unfinished};
 use crate::{
+    blob,
     entity::{Child, Close, Named, Start, SubagentSpec, kind, records, task},
     exec::{
         Call, Draft, Effect, Group, HookPoint, OpenCall, Outcome, PermissionRequest, Permit, ToolOutput,
         Verdict, call::CallState, children::Names, run::Source,
     },
     fact::{
-        Failure, Ids, Part, Time,
+        Failure, Ids, Time,
         id::{ActionId, CallId, Id, SubagentId},
         payload::{
             ActionRequired, ActionResolved, Decision, HookCompleted, HookStarted, OutputSpilled,
@@ -54,11 +55,51 @@ pub struct Response {
     pub payload: Option<String>,
 }
 
+/// What of an input goes along with a call and from there to each child.
+const CARRIED_BYTES_MAX: usize = 8 * 1024;
+/// What a model may ask for in one answer: it is remembered until it is done, several times over.
+const CALLS_BYTES_MAX: usize = 16 * 1024;
+/// How many calls of one answer run side by side; the others wait for their turn. Every one is an effect, and an entity
+/// has only so many.
+const CALLS_AT_ONCE_MAX: usize = 16;
+
+/// Keeps an input in a blob that is too large to be carried about.
+fn keep_apart(input: &mut Source, draft: &mut Draft<'_>) {
+    if input.size() <= CARRIED_BYTES_MAX {
+        return;
+    }
+    let Source::Inline(parts) = &*input else { return };
+    let content = serde_json::to_vec(parts).expect("parts serialize into memory without fail");
+    let name = draft.ids.next();
+    for (path, value) in blob::pieces_of(&name, "application/json", Some(&draft.session), content, draft.now)
+    {
+        draft.set_record(path, value);
+    }
+    *input = Source::Stored(name);
+}
+
 /// What may be decided about a tool.
 const PERMISSION_DECISIONS: [&str; 2] = ["allow", "deny"];
 
 impl Run {
-    pub(super) fn open_calls(&mut self, calls: Vec<Call>, draft: &mut Draft<'_>) {
+    /// Takes what the model has asked for. Refused as a whole when it is more than can be remembered (P9).
+    pub(super) fn open_calls(&mut self, mut calls: Vec<Call>, draft: &mut Draft<'_>) -> Result<(), Failure> {
+        for call in &mut calls {
+            if let Call::Spawn { input, .. } | Call::Task { input, .. } = call {
+                keep_apart(input, draft);
+            }
+        }
+        let bytes = calls.iter().map(Call::size).sum::<usize>();
+        if bytes > CALLS_BYTES_MAX {
+            let message =
+                format!("the model asks for {bytes} bytes of calls at once, the limit is {CALLS_BYTES_MAX}");
+            return Err(Failure::new("payload_too_large", message));
+        }
+        // Once here, and once in the effect that makes the call.
+        if !draft.take_room(2 * bytes) {
+            let message = "too much goes on at once here for another call to be remembered";
+            return Err(Failure::new("rate_limited", message).retryable());
+        }
         self.calls = calls
             .into_iter()
             .map(|call| {
@@ -72,16 +113,17 @@ impl Run {
                 OpenCall { step: draft.ids.next(), id: draft.ids.next(), call, state, parallel }
             })
             .collect();
+        Ok(())
     }
 
     /// Starts what may start. `Some` when the run has to end instead.
     pub(super) fn start_calls(&mut self, draft: &mut Draft<'_>) -> Option<Ending> {
-        let mut alone = true;
+        let (mut alone, mut beside) = (true, 0);
         for index in 0..self.calls.len() {
             let (state, parallel) = (&self.calls[index].state, self.calls[index].parallel);
             match state {
                 CallState::Done => continue,
-                CallState::Waiting if alone || parallel => {
+                CallState::Waiting if alone || parallel && beside < CALLS_AT_ONCE_MAX => {
                     self.start_call(index, draft);
                 }
                 _ => {}
@@ -91,6 +133,7 @@ impl Run {
                     return None;
                 }
                 alone = false;
+                beside += 1;
             }
         }
         None
@@ -123,6 +166,9 @@ impl Run {
             }
             Call::Spawn { count, agent, input, join } => {
                 self.tell_started(index, draft);
+                if !self.has_room_for_children(index, draft) {
+                    return;
+                }
                 let base: SubagentId = draft.ids.next();
                 let names = Names::Derived(base.suffix().to_owned());
                 let start = self.start(agent, input, Child::Subagent(SubagentSpec::default()), draft);
@@ -130,6 +176,9 @@ impl Run {
             }
             Call::Task { args, input, join } => {
                 self.tell_started(index, draft);
+                if !self.has_room_for_children(index, draft) {
+                    return;
+                }
                 match task::from_call(&args, draft) {
                     Err(failure) => self.failed(index, failure, None, draft),
                     Ok((task, spec)) => {
@@ -150,13 +199,25 @@ impl Run {
         }
     }
 
-    fn start(&self, agent: String, input: String, what: Child, draft: &Draft<'_>) -> Start {
+    /// Whether another group of children can be remembered; says so when it cannot.
+    fn has_room_for_children(&mut self, index: usize, draft: &mut Draft<'_>) -> bool {
+        let limit = draft.engine.limits.children_open;
+        if self.children.len() < limit && draft.take_room(Group::BYTES_MAX) {
+            return true;
+        }
+        let message =
+            format!("{} groups of children are not closed: wait for some of them", self.children.len());
+        self.failed(index, Failure::new("rate_limited", message).retryable(), None, draft);
+        false
+    }
+
+    fn start(&self, agent: String, input: Source, what: Child, draft: &Draft<'_>) -> Start {
         Start {
             session: draft.session.clone(),
             parent: None,
             lineage: self.lineage(),
             agent,
-            input: Source::Inline(vec![Part::text(input)]),
+            input,
             depth: self.depth + 1,
             what,
         }

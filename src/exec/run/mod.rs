@@ -56,6 +56,11 @@ impl Source {
     /// What is carried about in states and messages. Larger inputs are fetched when they are needed.
     pub const INLINE_BYTES_MAX: usize = 16 * 1024;
 
+    /// A text.
+    pub fn text(text: &str) -> Self {
+        Self::Inline(vec![Part::text(text)])
+    }
+
     /// About how much it takes.
     pub fn size(&self) -> usize {
         match self {
@@ -205,6 +210,8 @@ pub struct NewRun {
 
 /// How often a step is tried again by default.
 pub const STEP_RETRIES_MAX: u32 = 3;
+/// At how many positions it is remembered how often the model failed there.
+const FAILURES_MAX: usize = 128;
 /// The pause before the second try of a step; it doubles with each further one.
 const RETRY_PAUSE_MS: u64 = 50;
 
@@ -469,10 +476,16 @@ impl Run {
 
     /// Takes an answer. `Some` when it was the last word.
     fn answered(&mut self, answer: Result<Answer, Failure>, draft: &mut Draft<'_>) -> Option<Ending> {
-        let answer = match answer {
+        let mut answer = match answer {
             Ok(answer) => answer,
             Err(failure) => return self.not_answered(failure, draft),
         };
+        let calls = std::mem::take(&mut answer.calls);
+        if answer.stop == Stop::Calls
+            && let Err(failure) = self.open_calls(calls, draft)
+        {
+            return self.not_answered(failure, draft);
+        }
         self.tries = 0;
         if let Some(request) = &mut self.request {
             self.steered.drain(..std::mem::take(&mut request.heard).min(self.steered.len()));
@@ -493,7 +506,7 @@ impl Run {
             let completed = ModelCompleted {
                 text_bytes: request.said_bytes,
                 stop_reason: Some(if answer.stop == Stop::End { "end_turn" } else { "tool_use" }.into()),
-                calls: answer.calls.len() as u32,
+                calls: self.calls.len() as u32,
                 usage: Some(answer.used.usage()),
                 duration_ms: Some(draft.now.0.saturating_sub(request.since.0)),
                 model: None,
@@ -501,10 +514,9 @@ impl Run {
             self.tell(draft, completed);
         }
         self.request = None;
-        if answer.stop == Stop::End || answer.calls.is_empty() {
+        if self.calls.is_empty() {
             return Some(Ending::completed());
         }
-        self.open_calls(answer.calls, draft);
         self.phase = Phase::Calls;
         None
     }
@@ -512,6 +524,9 @@ impl Run {
     fn not_answered(&mut self, failure: Failure, draft: &mut Draft<'_>) -> Option<Ending> {
         let failures = self.failures.entry(self.position.clone()).or_insert(0);
         *failures = failures.saturating_add(1);
+        if self.failures.len() > FAILURES_MAX {
+            self.failures.pop_first();
+        }
         let will_retry = failure.retryable && self.tries < self.retries_max;
         let attempt = self.tries + self.request.as_ref().map_or(1, |request| request.attempt);
         self.tell(draft, ModelFailed { error: failure.clone(), attempt, will_retry, ..Default::default() });

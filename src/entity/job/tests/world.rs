@@ -108,7 +108,7 @@ impl World {
             .with(Job::new(host.clone(), self.store.clone()))
             .with(JobItem(host.clone()))
             .with(Subagent(host.clone()))
-            .with(Task(host));
+            .with(Task::new(host, self.store.clone()));
         let (store, bus) = (self.store.clone(), self.bus.clone());
         let node = Node::start(config, store, bus, self.clock.clone(), kinds, self.starts).await.unwrap();
         self.node = Some(node);

@@ -1,0 +1,177 @@
+//! P9 from the inside: whatever an agent asks for and however much goes on at once, an entity stays small enough to be
+//! stored, says what it refuses, and goes on.
+
+mod common;
+
+use common::{Rig, count, input};
+use serde_json::{Value, json};
+
+/// A script of about that many bytes that says one word.
+fn padded(bytes: usize) -> Value {
+    json!([{ "say": "x", "note": "n".repeat(bytes) }])
+}
+
+fn error_of(event: &Value) -> &str {
+    event["payload"]["error"]["code"].as_str().unwrap_or("none")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p9_children_that_are_left_behind_are_bounded_and_the_turn_says_so() {
+    let rig = Rig::start().await;
+    let leave = json!({ "spawn": { "count": 1, "script": [{ "sleep": 600_000 }], "join": "none" } });
+    let script = json!([{ "repeat": 400, "steps": [leave] }, { "say": "done" }]);
+    let turn = rig.submit("sess_left", script).await["turnId"].as_str().unwrap().to_owned();
+    let over = rig.turn_over("sess_left", &turn).await;
+    assert_eq!(over["type"], "turn.completed");
+
+    let events = rig.checked("sess_left").await;
+    let refused: Vec<_> = events.iter().filter(|event| event["type"] == "tool.failed").collect();
+    assert!(refused.iter().all(|event| error_of(event) == "rate_limited"), "{refused:?}");
+    let spawned = count(&events, "subagent.spawned");
+    assert_eq!(spawned + refused.len(), 400, "every call came to something");
+    assert!(spawned > 50 && !refused.is_empty(), "{spawned} were started");
+
+    let interrupted = rig.call("interrupt_turn", json!({ "sessionId": "sess_left", "turnId": turn })).await;
+    assert_eq!(interrupted["turnId"], turn.as_str());
+    let events = rig.checked("sess_left").await;
+    assert_eq!(count(&events, "subagent.closed"), spawned, "and none is left (P11)");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p9_calls_too_large_to_be_remembered_end_the_turn() {
+    let rig = Rig::start().await;
+    let script = json!([{ "tool": "echo", "args": { "text": "x".repeat(200_000) } }, { "say": "never" }]);
+    let turn = rig.submit("sess_large", script).await["turnId"].as_str().unwrap().to_owned();
+    let over = rig.turn_over("sess_large", &turn).await;
+    assert_eq!((over["type"].as_str(), error_of(&over)), (Some("turn.failed"), "payload_too_large"));
+
+    let prompt = json!([{ "approve": { "prompt": "p".repeat(100_000), "decisions": ["allow", "deny"] } }]);
+    let turn = rig.submit("sess_large", prompt).await["turnId"].as_str().unwrap().to_owned();
+    assert_eq!(error_of(&rig.turn_over("sess_large", &turn).await), "payload_too_large");
+
+    let fine = rig.submit("sess_large", json!([{ "say": "still here" }])).await;
+    let over = rig.turn_over("sess_large", fine["turnId"].as_str().unwrap()).await;
+    assert_eq!(over["type"], "turn.completed");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p9_a_long_text_is_said_in_deltas_that_fit_into_facts() {
+    let rig = Rig::start().await;
+    let text = "0123456789abcdef".repeat(20_000);
+    let turn = rig.submit("sess_long", json!([{ "say": text }])).await["turnId"].as_str().unwrap().to_owned();
+    rig.turn_over("sess_long", &turn).await;
+    let events = rig.checked("sess_long").await;
+    let deltas = events.iter().filter(|event| event["type"] == "model.delta");
+    let said: Vec<&str> = deltas.map(|event| event["payload"]["text"].as_str().unwrap()).collect();
+    assert!(said.iter().all(|delta| delta.len() <= 8 * 1024), "no delta is longer than that");
+    assert!(said.concat() == text, "nothing is lost or out of order");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p9_a_large_script_reaches_children_and_tasks_by_reference() {
+    let rig = Rig::start().await;
+    let script = json!([
+        { "spawn": { "count": 3, "script": padded(120_000), "join": "all" } },
+        { "task": { "objective": "large", "script": padded(50_000) } },
+    ]);
+    let turn = rig.submit("sess_ref", script).await["turnId"].as_str().unwrap().to_owned();
+    let over = rig.turn_over("sess_ref", &turn).await;
+    assert_eq!(over["type"], "turn.completed");
+    let events = rig.checked("sess_ref").await;
+    assert_eq!(count(&events, "subagent.completed"), 3);
+    assert_eq!(count(&events, "task.completed"), 1);
+    assert_eq!(count(&events, "model.delta"), 4);
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p7_more_tasks_may_wait_for_one_than_it_can_remember() {
+    const WAITING: usize = 400;
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_fan" })).await;
+    let first = json!({ "taskId": "task_first", "sessionId": "sess_fan", "objective": "first", "agent": "scripted",
+        "input": input(&json!([{ "say": "first" }])), "autoStart": false });
+    rig.call("create_task", first).await;
+    for number in 0..WAITING {
+        let next = json!({ "taskId": format!("task_next-{number}"), "sessionId": "sess_fan", "objective": "next",
+            "agent": "scripted", "input": input(&json!([{ "say": "next" }])), "dependsOn": ["task_first"] });
+        rig.call("create_task", next).await;
+    }
+    rig.call("start_task", json!({ "taskId": "task_first" })).await;
+    rig.task_is("task_first", "completed").await;
+    rig.eventually("all that waited have completed", async || {
+        let page = rig
+            .call("list_tasks", json!({ "sessionId": "sess_fan", "status": "completed", "limit": 1 }))
+            .await;
+        assert!(page["tasks"].is_array());
+        let snapshot = rig.call("get_session", json!({ "sessionId": "sess_fan" })).await;
+        let text = snapshot.to_string();
+        (text.contains(&format!("\"completed\":{}", WAITING + 1))).then_some(())
+    })
+    .await;
+    let events = rig.checked("sess_fan").await;
+    assert_eq!(count(&events, "task.completed"), WAITING + 1, "each of them once");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p9_a_session_full_of_turns_refuses_more_and_takes_them_again_when_some_have_ended() {
+    let rig = Rig::start().await;
+    let leave = |name: usize| {
+        let left = json!([{ "sleep": 600_000 }]);
+        json!([{ "spawn": { "count": 1, "script": left, "join": "none" } }, { "say": format!("{name}") }])
+    };
+    let mut taken = Vec::new();
+    let refused = loop {
+        let turn = common::turn("sess_full", leave(taken.len()));
+        match rig.try_call("submit_turn", turn).await {
+            Ok(answer) => taken.push(answer.result["turnId"].as_str().unwrap().to_owned()),
+            Err(error) => break error.to_json()["error"].clone(),
+        }
+        assert!(taken.len() < 2_000, "it never refuses");
+    };
+    assert_eq!(refused["code"], "rate_limited", "{refused}");
+    assert_eq!(refused["retryable"], true);
+    assert!(taken.len() > 50, "only {} turns", taken.len());
+
+    // Whatever stands in the way is closed; then everything that was taken ends, and there is room again.
+    for turn in &taken {
+        rig.call("interrupt_turn", json!({ "sessionId": "sess_full", "turnId": turn })).await;
+    }
+    let again =
+        rig.submit("sess_full", json!([{ "say": "room" }])).await["turnId"].as_str().unwrap().to_owned();
+    assert_eq!(rig.turn_over("sess_full", &again).await["type"], "turn.completed");
+    let events = rig.checked("sess_full").await;
+    let over = count(&events, "turn.completed") + count(&events, "turn.failed");
+    let begun = count(&events, "turn.submitted") + count(&events, "subagent.spawned");
+    assert_eq!(over, begun, "every turn of the session and of its subagents is over (P7)");
+    rig.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p9_turns_that_wait_with_deadlines_are_refused_at_the_limit_and_not_before() {
+    let rig = Rig::start().await;
+    rig.submit("sess_queue", json!([{ "sleep": 600_000 }])).await;
+    let waits = || {
+        let mut turn = common::turn("sess_queue", json!([{ "say": "x" }]));
+        turn["options"] = json!({ "deadlineMs": 600_000 });
+        turn
+    };
+    let mut queued = 0;
+    let refused = loop {
+        match rig.try_call("submit_turn", waits()).await {
+            Ok(_) => queued += 1,
+            Err(error) => break error.to_json()["error"].clone(),
+        }
+        assert!(queued < 1_000, "it never refuses");
+    };
+    assert_eq!(refused["code"], "rate_limited", "{refused}");
+    assert!(queued >= 100, "only {queued} turns may wait");
+    let cleared = json!({ "sessionId": "sess_queue", "clearQueue": true });
+    let cleared = rig.call("interrupt_turn", cleared).await;
+    assert_eq!(cleared["removed"].as_array().map(Vec::len), Some(queued));
+    rig.stop().await;
+}
