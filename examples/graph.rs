@@ -24,6 +24,10 @@ use cadre_cluster::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+/// Steps are made of small short-lived allocations; see decision 0007.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let widths: Result<Vec<u64>, _> = std::env::args().skip(1).map(|width| width.parse()).collect();

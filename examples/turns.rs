@@ -34,6 +34,10 @@ use cadre_cluster::{
 };
 use serde_json::json;
 
+/// Steps are made of small short-lived allocations; see decision 0007.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]

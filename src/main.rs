@@ -4,6 +4,10 @@ mod cli;
 
 use std::process::ExitCode;
 
+/// Steps are made of small short-lived allocations; see decision 0007.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::main()
 }

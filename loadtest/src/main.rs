@@ -8,6 +8,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+/// Steps are made of small short-lived allocations; see decision 0007.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Puts load on Cadre, and checks that its promises hold.
 #[derive(Debug, Parser)]
 #[command(version, about)]
