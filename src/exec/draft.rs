@@ -9,8 +9,12 @@ use cadre_cluster::{
 
 use super::{Effect, Engine};
 use crate::{
+    blob,
     entity::Message,
-    fact::{Class, Fact, IdSource, Ids, id::SessionId},
+    fact::{
+        Class, Fact, IdSource, Ids,
+        id::{BlobRef, SessionId},
+    },
 };
 
 /// A change to an entity: told to everybody in the feed, or kept to itself.
@@ -36,6 +40,8 @@ pub struct Draft<'a> {
     pub session: SessionId,
     /// How much more this step may do before it makes room for others.
     pub quota: Quota,
+    /// How much more of its state may be taken by what runs wait for.
+    pub room: Room,
     /// What has happened.
     pub facts: Vec<Fact>,
     messages: Vec<(Address, Message)>,
@@ -64,6 +70,21 @@ pub struct Quota {
     pub messages: u32,
     /// Bytes of such messages.
     pub bytes: usize,
+}
+
+/// What is left of a state for what runs wait for (P9). An owner of several runs says what all of them leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of the calls of models. What does not fit is kept apart.
+    pub bytes: usize,
+    /// Groups of children that are not closed.
+    pub groups: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { bytes: 8 * 1024, groups: 256 }
+    }
 }
 
 impl Default for Quota {
@@ -95,6 +116,7 @@ impl<'a> Draft<'a> {
             ids: IdSource::new(moment.now, moment.seed),
             session,
             quota: Quota::default(),
+            room: Room::default(),
             facts: Vec::new(),
             messages: Vec::new(),
             timers: Vec::new(),
@@ -170,6 +192,16 @@ impl<'a> Draft<'a> {
             }
         }
         self.records.push(RecordChange::Add(path, delta));
+    }
+
+    /// Keeps a content apart from the state. Where it is.
+    pub fn keep(&mut self, content: Vec<u8>) -> BlobRef {
+        let name: BlobRef = self.ids.next();
+        let session = self.session.clone();
+        for (path, value) in blob::pieces_of(&name, "application/json", Some(&session), content, self.now) {
+            self.set_record(path, value);
+        }
+        name
     }
 
     /// Whether nothing follows so far.

@@ -2,7 +2,6 @@
 
 use super::{Queued, Reply, Unfinished, decide::Step};
 use crate::{
-    blob,
     control::{Error, args::SubmitTurn},
     entity::records,
     exec::{Budget, NewRun, Run, STEP_RETRIES_MAX, Source},
@@ -26,13 +25,13 @@ const SHOWN_BYTES_MAX: usize = 4 * 1024;
 
 impl Step<'_> {
     pub(super) fn submit(&mut self, args: SubmitTurn, source: Source, from: &str) -> Result<Reply, Error> {
-        self.require_open()?;
         let fingerprint = super::decide::fingerprint(&(&args, &source));
         if let Some(turn) = &args.turn_id
             && let Some(reply) = self.submitted_before(turn, fingerprint)?
         {
             return Ok(reply);
         }
+        self.require_open()?;
         let index = match &args.thread_id {
             Some(id) => match self.thread(id) {
                 Ok(index) => index,
@@ -191,13 +190,7 @@ impl Step<'_> {
             return (shown, Source::Inline(parts));
         }
         let content = serde_json::to_vec(&parts).expect("parts serialize into memory without fail");
-        let name = self.draft.ids.next();
-        for (path, value) in
-            blob::pieces_of(&name, "application/json", Some(&self.work.id), content, self.draft.now)
-        {
-            self.draft.set_record(path, value);
-        }
-        (shown, Source::Stored(name))
+        (shown, Source::Stored(self.draft.keep(content)))
     }
 
     pub(super) fn running(&self) -> usize {

@@ -274,17 +274,25 @@ impl Step<'_> {
         if let Some(acceptance) = &args.acceptance {
             spec.acceptance.clone_from(acceptance);
         }
+        if let Some(constraints) = &args.constraints {
+            spec.constraints.clone_from(constraints);
+        }
+        if args.agent.is_some() {
+            self.work.agent.clone_from(&args.agent); // from the next attempt on
+        }
         let updated = TaskUpdated {
             title: args.title,
             objective: args.objective,
             visibility: args.visibility,
             priority: args.priority,
             assignee: args.assignee,
+            agent: args.agent,
             constraints: args.constraints,
             profile: args.profile,
             acceptance: args.acceptance,
             retry_policy: args.retry_policy,
             timeout_ms: args.timeout_ms,
+            reason: args.reason,
             ..Default::default()
         };
         self.tell(updated);
@@ -447,6 +455,8 @@ impl Step<'_> {
     fn timer(&mut self, name: &str) {
         match (name, split_name(name)) {
             ("retry", _) => self.retry_due(),
+            // A worker that is done is not too late any more.
+            ("heartbeat" | "timeout", _) if !self.is_tried() => {}
             ("heartbeat", _) => self.heartbeat_missed(),
             ("timeout", _) => self.timed_out(),
             (_, Some((turn, what))) => {
@@ -460,6 +470,11 @@ impl Step<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether an attempt goes on.
+    fn is_tried(&self) -> bool {
+        self.work.attempt.as_ref().is_some_and(|attempt| attempt.open)
     }
 
     fn effect(&mut self, id: &str, result: EffectResult<Outcome>) {

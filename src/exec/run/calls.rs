@@ -9,10 +9,13 @@ use crate::{
     entity::{Child, Close, Named, Start, SubagentSpec, kind, records, task},
     exec::{
         Call, Draft, Effect, Group, HookPoint, OpenCall, Outcome, PermissionRequest, Permit, ToolOutput,
-        Verdict, call::CallState, children::Names, run::Source,
+        Verdict,
+        call::{CallState, Large},
+        children::Names,
+        run::Source,
     },
     fact::{
-        Failure, Ids, Part, Time,
+        Failure, Ids, OutputRef, Part, Time,
         id::{ActionId, CallId, Id, SubagentId},
         payload::{
             ActionRequired, ActionResolved, Decision, HookCompleted, HookStarted, OutputSpilled,
@@ -54,24 +57,63 @@ pub struct Response {
     pub payload: Option<String>,
 }
 
+/// Remembers who asks, and how that has ended, for whoever answers too late.
+pub(super) fn keep_action(action: &ActionId, status: Option<ActionStatus>, draft: &mut Draft<'_>) {
+    let (kind, id) = (draft.address.kind().to_owned(), draft.address.id().to_owned());
+    draft.set_record(records::action(action), records::Owner { kind, id, status }.encode());
+}
+
 /// What may be decided about a tool.
 const PERMISSION_DECISIONS: [&str; 2] = ["allow", "deny"];
 
+/// What of an input each child carries about; the rest is fetched.
+const CHILD_INPUT_BYTES_MAX: usize = 2 * 1024;
+
+/// A call that nobody has begun. Arguments of a tool that would make the state too large are kept apart from it.
+fn open(call: Call, draft: &mut Draft<'_>) -> OpenCall {
+    let (step, id, state) = (draft.ids.next(), draft.ids.next(), CallState::Waiting);
+    let Call::Tool { name, args } = call else {
+        return OpenCall { step, id, call, state, parallel: false, large: None };
+    };
+    let engine = draft.engine;
+    let tool = engine.tool(&name);
+    let parallel = tool.is_some_and(|tool| tool.spec().parallel_safe);
+    let Some(tool) = tool.filter(|_| args.len() > ARGS_BYTES_MAX.min(draft.room.bytes)) else {
+        // Nobody reads what a tool is given that there is not.
+        let args = if tool.is_some() || args.len() <= ARGS_BYTES_MAX { args } else { "{}".into() };
+        return OpenCall { step, id, call: Call::Tool { name, args }, state, parallel, large: None };
+    };
+    let parsed: Value = serde_json::from_str(&args).unwrap_or(Value::Null);
+    let large = Large {
+        size_bytes: args.len() as u64,
+        deadline_ms: tool.deadline_ms(&parsed),
+        repeat: tool.repeat(&parsed),
+        refused: tool.check(&parsed).err(),
+        blob: draft.keep(args.into_bytes()),
+    };
+    let call = Call::Tool { name, args: String::new() };
+    OpenCall { step, id, call, state, parallel, large: Some(large) }
+}
+
+/// What of a tool's arguments is part of the state, at most.
+const ARGS_BYTES_MAX: usize = 1024;
+
 impl Run {
     pub(super) fn open_calls(&mut self, calls: Vec<Call>, draft: &mut Draft<'_>) {
-        self.calls = calls
-            .into_iter()
-            .map(|call| {
-                let parallel = match &call {
-                    Call::Tool { name, .. } => {
-                        draft.engine.tool(name).is_some_and(|tool| tool.spec().parallel_safe)
-                    }
-                    _ => false,
-                };
-                let state = CallState::Waiting;
-                OpenCall { step: draft.ids.next(), id: draft.ids.next(), call, state, parallel }
-            })
-            .collect();
+        self.calls = calls.into_iter().map(|call| open(call, draft)).collect();
+        let taken: usize = self.calls.iter().map(OpenCall::size).sum();
+        draft.room.bytes = draft.room.bytes.saturating_sub(taken);
+    }
+
+    /// All calls are observed.
+    pub(super) fn close_calls(&mut self, draft: &mut Draft<'_>) {
+        draft.room.bytes += self.calls.iter().map(OpenCall::size).sum::<usize>();
+        self.calls.clear();
+    }
+
+    /// About how much of its owner's state the calls take.
+    pub fn calls_size(&self) -> usize {
+        self.calls.iter().map(OpenCall::size).sum()
     }
 
     /// Starts what may start. `Some` when the run has to end instead.
@@ -121,8 +163,16 @@ impl Run {
                 draft.set_timer(self.timer(&name), until);
                 self.calls[index].state = CallState::Running { since: draft.now };
             }
+            Call::Spawn { .. } | Call::Task { .. } if draft.room.groups == 0 => {
+                self.tell_started(index, draft);
+                let message = "too many groups of children are not closed: join or close some first";
+                self.failed(index, Failure::new("rate_limited", message).retryable(), None, draft);
+            }
             Call::Spawn { count, agent, input, join } => {
                 self.tell_started(index, draft);
+                if let Call::Spawn { input, .. } = &mut self.calls[index].call {
+                    input.clear(); // it goes to the children
+                }
                 let base: SubagentId = draft.ids.next();
                 let names = Names::Derived(base.suffix().to_owned());
                 let start = self.start(agent, input, Child::Subagent(SubagentSpec::default()), draft);
@@ -130,6 +180,9 @@ impl Run {
             }
             Call::Task { args, input, join } => {
                 self.tell_started(index, draft);
+                if let Call::Task { args, input, .. } = &mut self.calls[index].call {
+                    (args.clear(), input.clear());
+                }
                 match task::from_call(&args, draft) {
                     Err(failure) => self.failed(index, failure, None, draft),
                     Ok((task, spec)) => {
@@ -150,13 +203,20 @@ impl Run {
         }
     }
 
-    fn start(&self, agent: String, input: String, what: Child, draft: &Draft<'_>) -> Start {
+    fn start(&self, agent: String, input: String, what: Child, draft: &mut Draft<'_>) -> Start {
+        let input = vec![Part::text(input)];
+        let input = if Source::Inline(input.clone()).size() <= CHILD_INPUT_BYTES_MAX {
+            Source::Inline(input)
+        } else {
+            let content = serde_json::to_vec(&input).expect("parts serialize into memory without fail");
+            Source::Stored(draft.keep(content))
+        };
         Start {
             session: draft.session.clone(),
             parent: None,
             lineage: self.lineage(),
             agent,
-            input: Source::Inline(vec![Part::text(input)]),
+            input,
             depth: self.depth + 1,
             what,
         }
@@ -165,6 +225,7 @@ impl Run {
     /// Starts a group, and waits for it if that is wanted.
     fn join(&mut self, index: usize, mut group: Group, draft: &mut Draft<'_>) {
         group.call = Some(self.calls[index].id.clone());
+        draft.room.groups = draft.room.groups.saturating_sub(1);
         let number = self.children.add(group);
         self.calls[index].state = CallState::Joining { group: number, since: draft.now };
         self.children.work(Some(&self.turn), draft);
@@ -208,8 +269,11 @@ impl Run {
             let failure = Failure::new("not_found", format!("there is no tool {name}"));
             return self.failed(index, failure, None, draft);
         };
-        let parsed: Value = serde_json::from_str(args).unwrap_or(Value::Null);
-        if let Err(reason) = tool.check(&parsed) {
+        let checked = match &self.calls[index].large {
+            Some(large) => large.refused.clone().map_or(Ok(()), Err),
+            None => tool.check(&serde_json::from_str(args).unwrap_or(Value::Null)),
+        };
+        if let Err(reason) = checked {
             self.tell_started(index, draft);
             return self.failed(index, Failure::new("invalid_argument", reason), None, draft);
         }
@@ -268,10 +332,16 @@ impl Run {
         let Call::Tool { name, args } = self.calls[index].call.clone() else { return };
         let Some(tool) = draft.engine.tool(&name).cloned() else { return };
         self.tell_started(index, draft);
-        let parsed: Value = serde_json::from_str(&args).unwrap_or(Value::Null);
-        let policy = policy(tool.deadline_ms(&parsed), tool.repeat(&parsed));
+        let (policy, stored) = match &self.calls[index].large {
+            Some(large) => (policy(large.deadline_ms, large.repeat), Some(large.blob.clone())),
+            None => {
+                let parsed: Value = serde_json::from_str(&args).unwrap_or(Value::Null);
+                (policy(tool.deadline_ms(&parsed), tool.repeat(&parsed)), None)
+            }
+        };
         let call = self.calls[index].id.clone();
-        let effect = Effect::Tool { call: call.clone(), name, args, session: draft.session.clone() };
+        let session = draft.session.clone();
+        let effect = Effect::Tool { call: call.clone(), name, args, session, stored };
         draft.start_effect(self.effect(&format!("tool/{call}")), effect, policy);
         self.calls[index].state = CallState::Running { since: draft.now };
     }
@@ -324,8 +394,7 @@ impl Run {
         if let Some(expires) = expires {
             draft.set_timer(self.timer(&format!("action/{action}")), expires);
         }
-        let owner = records::Owner { kind: draft.address.kind().into(), id: draft.address.id().into() };
-        draft.set_record(records::action(&action), owner.encode());
+        keep_action(&action, None, draft);
         self.calls[index].state = CallState::Asking { action, expires, permission };
     }
 
@@ -376,6 +445,7 @@ impl Run {
         };
         let (decision, by, reason) =
             (resolved.decision.clone(), resolved.by.clone(), resolved.reason.clone());
+        keep_action(&action, Some(resolved.status), draft);
         if permission {
             let resolved = PermissionResolved {
                 decision: if is_yes { Decision::Allow } else { Decision::Deny },
@@ -537,9 +607,19 @@ impl Run {
     }
 
     fn tell_started(&mut self, index: usize, draft: &mut Draft<'_>) {
-        let call = &self.calls[index].call;
-        let started =
-            ToolStarted { name: call.name().to_owned(), args: Some(call.args()), ..Default::default() };
+        let OpenCall { call, large, .. } = &self.calls[index];
+        let reference = |large: &Large| OutputRef {
+            reference: large.blob.clone().into(),
+            media_type: Some("application/json".into()),
+            size_bytes: Some(large.size_bytes),
+            title: None,
+        };
+        let started = ToolStarted {
+            name: call.name().to_owned(),
+            args: large.is_none().then(|| call.args()),
+            args_ref: large.as_ref().map(reference),
+            ..Default::default()
+        };
         draft.tell_within(&self.around, self.tool_scope(index), started);
     }
 
