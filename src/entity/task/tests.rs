@@ -104,7 +104,9 @@ fn only_what_it_waits_for_unblocks_it_and_only_when_it_completes() {
 #[test]
 fn a_task_that_nobody_made_says_so_to_who_waits_and_nothing_else() {
     let mut stage = Stage::new(Task(stage::host(Vec::new())), "task_stage");
-    assert!(stage.hear(Message::Watch { task: task("task_1") }).is_empty());
+    let watch = Message::Watch { task: task("task_1") };
+    let from = somebody(kind::TASK, "task_1");
+    assert!(stage.give(Input::Message { from, message: watch }).unwrap().1.is_empty());
     assert!(stage.hear(Message::Close(Close { reason: None, by: by() })).is_empty());
     assert!(stage.due("timeout").is_empty());
     assert!(stage.give(Input::Command(Command::Start { by: by() })).is_err());
