@@ -11,6 +11,8 @@ mod named;
 pub mod parent;
 pub mod records;
 pub mod session;
+#[cfg(test)]
+mod stage;
 pub mod subagent;
 pub mod task;
 

@@ -45,7 +45,7 @@ impl Spawner<'_> {
             let message = format!("the parent has {} children that are not closed", children.len());
             return Err(Error::rate_limited(1_000, message));
         }
-        if !draft.take_room(Group::BYTES_MAX) {
+        if !draft.take_spare(Group::BYTES_MAX) {
             let message =
                 "the parent has too much going on to start another: wait until some of it has ended";
             return Err(Error::rate_limited(1_000, message));

@@ -14,7 +14,7 @@
 //! | `(ITEM_VIEW, job, index)` | how an item that ever began stands, [`crate::view::ItemView`] | the job |
 //! | `(TURN, session, thread, number)` | a turn that is over, [`crate::view::TurnView`] | the session |
 //! | `(TURN_KNOWN, turn, session)` | a turn that was submitted, [`KnownTurn`] | the session |
-//! | `(ACTION, id)` | who asks, [`Owner`] | the asking entity |
+//! | `(ACTION, id)` | who asks, and how that has ended, [`Owner`] | the asking entity |
 //! | `(COUNT, session, what, status)` | how many (added to) | every entity of the session |
 //! | `(BLOB, ref)`, `(BLOB, ref, n)` | what it is; a piece of it | whoever spills |
 //! | `(BLOB_EXPIRY, at, ref)` | nothing | with the blob |
@@ -27,7 +27,10 @@ use cadre_cluster::{clock::Timestamp, codec};
 use foundationdb_tuple::{pack, unpack};
 use serde::{Deserialize, Serialize};
 
-use crate::fact::id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId, TrialId, TurnId};
+use crate::fact::{
+    id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId, TrialId, TurnId},
+    status::ActionStatus,
+};
 
 const SESSION: i64 = 1;
 const TASK: i64 = 2;
@@ -72,6 +75,9 @@ pub struct Owner {
     pub kind: String,
     /// Its id.
     pub id: String,
+    /// How its question has ended, once it has.
+    #[serde(default)]
+    pub status: Option<ActionStatus>,
 }
 
 impl Owner {

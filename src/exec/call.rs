@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::Source;
 use crate::{
-    fact::id::{ActionId, CallId, StepId},
+    fact::id::{ActionId, BlobRef, CallId, StepId},
     scripted::Join,
 };
-use cadre_cluster::clock::Timestamp;
+use cadre_cluster::{clock::Timestamp, host::Repeat};
 
 /// Something that a model wants done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl Call {
 
     /// About how much it takes in a state.
     pub fn size(&self) -> usize {
-        let own = match self {
+        match self {
             Self::Tool { name, args } => name.len() + args.len(),
             Self::Ask { prompt, decisions, .. } => {
                 prompt.len() + decisions.iter().map(|decision| decision.len() + 8).sum::<usize>()
@@ -78,8 +78,7 @@ impl Call {
             Self::Spawn { agent, input, .. } => agent.len() + input.size(),
             Self::Task { args, input, .. } => args.len() + input.size(),
             Self::Sleep { .. } => 0,
-        };
-        own + 128
+        }
     }
 
     /// What facts say it was called with.
@@ -112,6 +111,30 @@ pub struct OpenCall {
     pub state: CallState,
     /// Whether it may run beside others.
     pub parallel: bool,
+    /// What it is called with, when that is kept apart: what is waited for is part of a state, and states are small.
+    pub large: Option<Large>,
+}
+
+/// What is known of arguments that are kept apart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Large {
+    /// Where they are: JSON text.
+    pub blob: BlobRef,
+    /// How much of it there is.
+    pub size_bytes: u64,
+    /// How long the call may take.
+    pub deadline_ms: u64,
+    /// Whether it may be made again when it may have happened.
+    pub repeat: Repeat,
+    /// Why they cannot be used, if so.
+    pub refused: Option<String>,
+}
+
+impl OpenCall {
+    /// About how much of a state it takes.
+    pub fn size(&self) -> usize {
+        128 + self.call.size()
+    }
 }
 
 /// How far a call is.

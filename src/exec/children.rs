@@ -248,10 +248,12 @@ impl Children {
         for group in self.groups.values_mut() {
             group.count = group.started;
             group.start = None;
+            group.call = None;
             if group.live > 0 {
                 group.closing = Some(Closing { told: 0, close: close.clone() });
             }
         }
+        self.groups.retain(|_, group| group.live > 0);
     }
 
     /// A child has ended. `live` says whether its own children go on; `again`, whether it had ended before.

@@ -9,8 +9,12 @@ use cadre_cluster::{
 
 use super::{Effect, Engine};
 use crate::{
+    blob,
     entity::Message,
-    fact::{Class, Fact, IdSource, Ids, id::SessionId},
+    fact::{
+        Class, Fact, IdSource, Ids,
+        id::{BlobRef, SessionId},
+    },
 };
 
 /// A change to an entity: told to everybody in the feed, or kept to itself.
@@ -36,8 +40,10 @@ pub struct Draft<'a> {
     pub session: SessionId,
     /// How much more this step may do before it makes room for others.
     pub quota: Quota,
-    /// How many bytes the entity's state may still grow by (P9).
-    pub room: usize,
+    /// How much more of its state may be taken by what runs wait for.
+    pub room: Room,
+    /// How many bytes the entity's record may still grow by (P9).
+    pub spare: usize,
     /// What has happened.
     pub facts: Vec<Fact>,
     messages: Vec<(Address, Message)>,
@@ -57,9 +63,6 @@ enum RecordChange {
     Add(Vec<u8>, i64),
 }
 
-/// What stays free in the record of an entity: its view changes, too, and what has begun must be able to end.
-const ROOM_KEPT_BYTES: usize = 12 * 1024;
-
 /// Bounds the work of one step, so that a long script or a wide fan-out shares its owner with others.
 #[derive(Debug, Clone, Copy)]
 pub struct Quota {
@@ -69,6 +72,24 @@ pub struct Quota {
     pub messages: u32,
     /// Bytes of such messages.
     pub bytes: usize,
+}
+
+/// What stays free in the record of an entity: its view changes, too, and what has begun must be able to end.
+const SPARE_KEPT_BYTES: usize = 12 * 1024;
+
+/// What is left of a state for what runs wait for (P9). An owner of several runs says what all of them leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of the calls of models. What does not fit is kept apart.
+    pub bytes: usize,
+    /// Groups of children that are not closed.
+    pub groups: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { bytes: 8 * 1024, groups: 256 }
+    }
 }
 
 impl Default for Quota {
@@ -100,7 +121,8 @@ impl<'a> Draft<'a> {
             ids: IdSource::new(moment.now, moment.seed),
             session,
             quota: Quota::default(),
-            room: moment.room_bytes.saturating_sub(ROOM_KEPT_BYTES),
+            room: Room::default(),
+            spare: moment.room_bytes.saturating_sub(SPARE_KEPT_BYTES),
             facts: Vec::new(),
             messages: Vec::new(),
             timers: Vec::new(),
@@ -109,11 +131,11 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes room for something that the entity has to remember, if there is any. Without it the entity would become
-    /// too large to be stored, and could not go on at all.
-    pub fn take_room(&mut self, bytes: usize) -> bool {
-        let left = self.room.checked_sub(bytes);
-        self.room = left.unwrap_or(self.room);
+    /// Takes some of the record for something that the entity has to remember, if so much is left. Without it the entity
+    /// would become too large to be stored, and could not go on at all.
+    pub fn take_spare(&mut self, bytes: usize) -> bool {
+        let left = self.spare.checked_sub(bytes);
+        self.spare = left.unwrap_or(self.spare);
         left.is_some()
     }
 
@@ -184,6 +206,16 @@ impl<'a> Draft<'a> {
             }
         }
         self.records.push(RecordChange::Add(path, delta));
+    }
+
+    /// Keeps a content apart from the state. Where it is.
+    pub fn keep(&mut self, content: Vec<u8>) -> BlobRef {
+        let name: BlobRef = self.ids.next();
+        let session = self.session.clone();
+        for (path, value) in blob::pieces_of(&name, "application/json", Some(&session), content, self.now) {
+            self.set_record(path, value);
+        }
+        name
     }
 
     /// Whether nothing follows so far.

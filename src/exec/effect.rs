@@ -33,6 +33,9 @@ pub enum Effect {
         args: String,
         /// For whom.
         session: SessionId,
+        /// Where the arguments are, when they are not here.
+        #[serde(default)]
+        stored: Option<BlobRef>,
     },
     /// Fetch items of a job, as many as it can hold.
     Items {

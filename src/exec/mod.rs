@@ -23,7 +23,7 @@ mod tool;
 pub use budget::{Budget, Used};
 pub use call::{Call, OpenCall};
 pub use children::{Children, Group, Names, Tally};
-pub use draft::{Change, Draft};
+pub use draft::{Change, Draft, Room};
 pub use effect::{Effect, Outcome, ToolOutput};
 pub use engine::{Engine, Limits};
 pub use hook::{Hook, HookPoint, Verdict};

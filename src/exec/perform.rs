@@ -62,7 +62,14 @@ impl Engine {
                 let answer = answer.map_err(|error| error.failure);
                 Ok(Outcome::Answered { attempt: context.attempt, answer })
             }
-            Effect::Tool { call, name, args, session } => {
+            Effect::Tool { call, name, args, session, stored } => {
+                let args = match stored {
+                    None => args,
+                    Some(blob) => match self.fetch(context.address.tenant(), &blob).await? {
+                        Ok(content) => String::from_utf8_lossy(&content).into_owned(),
+                        Err(failure) => return Ok(Outcome::Returned(Err(failure))),
+                    },
+                };
                 self.call_tool(&call, &name, &args, session, &context).await
             }
             Effect::Items { .. } => Err(EffectError::fatal("only a job fetches its items")),
@@ -72,10 +79,18 @@ impl Engine {
 
     /// An input that is too large to be carried about.
     async fn load(&self, tenant: &str, blob: &BlobRef) -> Result<Result<Vec<Part>, Failure>, EffectError> {
+        let read = |content: Bytes| {
+            serde_json::from_slice(&content)
+                .map_err(|error| Failure::new("invalid_argument", error.to_string()))
+        };
+        Ok(self.fetch(tenant, blob).await?.and_then(read))
+    }
+
+    /// What was kept apart.
+    async fn fetch(&self, tenant: &str, blob: &BlobRef) -> Result<Result<Bytes, Failure>, EffectError> {
         let Some(blobs) = &self.blobs else { return Err(EffectError::fatal("no blobs are kept here")) };
         match blobs.read_all(tenant, blob).await {
-            Ok((content, _)) => Ok(serde_json::from_slice(&content)
-                .map_err(|error| Failure::new("invalid_argument", error.to_string()))),
+            Ok((content, _)) => Ok(Ok(content)),
             Err(BlobError::NotFound { .. }) => {
                 Ok(Err(Failure::new("not_found", format!("there is no input {blob}"))))
             }

@@ -5,7 +5,7 @@ use cadre_cluster::{
     store::{Attempt, KeyRange, RangeRead, Transaction},
 };
 
-use super::{Request, Runtime, load::List, request::unreadable};
+use super::{Request, Runtime, load::List, request::unreadable, subagents::same_session};
 use crate::{
     control::{
         Error,
@@ -46,19 +46,26 @@ impl Runtime {
             None => None,
         };
         let fingerprint = fingerprint(&args);
-        if let Some(known) = self.existing_job(&self.store.begin(), request, &job).await?
-            && known.fingerprint != fingerprint
-        {
+        let known = self.existing_job(&self.store.begin(), request, &job).await?;
+        if let Some(known) = known.as_ref().filter(|known| known.fingerprint != fingerprint) {
             let message = format!("the job {job} exists with other content");
             return Err(Error::conflict(known.status.as_str(), message));
         }
-        let session = match (&args.session_id, task) {
-            (Some(session), _) => {
+        let session = match (&args.session_id, task, known) {
+            // It is there already, and takes no new work from this.
+            (_, _, Some(known)) => known.session,
+            (Some(session), task, None) => {
+                if let Some(task) = task {
+                    same_session(&task.session, session, "taskId", &task.id)?;
+                }
                 self.open_session(request, session).await?;
                 session.clone()
             }
-            (None, Some(task)) => task.session,
-            (None, None) => {
+            (None, Some(task), None) => {
+                self.open_session(request, &task.session).await?;
+                task.session
+            }
+            (None, None, None) => {
                 let session: SessionId = ids.next();
                 self.make_session(request, &session, None, args.agent.clone()).await?;
                 session
@@ -156,7 +163,9 @@ impl Runtime {
                     let message = format!("the job {job} exists with other content");
                     return Err(Error::conflict("exists", message));
                 }
-                _ => tx.set(claim.clone(), mine.to_vec()),
+                // It is claimed already: writing that again would only make those conflict who do the same.
+                Some(_) => {}
+                None => tx.set(claim.clone(), mine.to_vec()),
             }
             for (key, value) in &batch {
                 tx.set(key.clone(), value.clone());
@@ -218,6 +227,7 @@ impl Runtime {
         args: RetryJobItem,
     ) -> Result<Answer<JobItemState>, Error> {
         let work = self.job(request, &args.job_id).await?;
+        self.open_session(request, &work.session).await?;
         let found = self.find_item(request, &work, &args.item_id).await?;
         let (index, view) = found.ok_or_else(|| Error::not_found("item", &args.item_id))?;
         let status = view.as_ref().map_or(ItemStatus::Pending, |view| view.status);
@@ -322,7 +332,7 @@ impl Runtime {
             }
             None => records::all_jobs(),
         };
-        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: false };
+        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: true };
         let (tx, status) = (&tx, args.status);
         let look = |id: String| async move {
             let Some(state) = self.load::<Job>(tx, request, &id).await? else { return Ok(None) };

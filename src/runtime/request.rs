@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{Caller, Runtime};
 use crate::{
-    control::{AnyCommand, Code, Error, Kind},
+    control::{AnyCommand, Code, Error, Kind, result::Answer},
     entity::{records, session::fingerprint},
     fact::IdSource,
 };
@@ -52,12 +52,61 @@ impl Request<'_> {
     }
 }
 
-/// What is remembered of a key: for which request it was used, and which ids that made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What is remembered of a key: for which request it was used, which ids that made, and what was answered.
+///
+/// An entity remembers its own answers in the step that makes them true. What a command adds to that (it waits for a tree
+/// to close, looks whether a session takes new work, asks two entities) may come out otherwise when it is asked again,
+/// so the answer as a whole is remembered here, once it is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct KeyRecord {
     fingerprint: u128,
     seed: u64,
     at: Timestamp,
+    #[serde(default)]
+    answer: Option<Remembered>,
+}
+
+/// An answer: JSON text and a cursor, or a refusal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum Remembered {
+    Answered(String, Option<String>),
+    Refused(Error),
+}
+
+impl Remembered {
+    /// What more could never be stored.
+    const BYTES_MAX: usize = 64 * 1024;
+
+    fn of(answer: &Result<Answer, Error>) -> Option<Self> {
+        match answer {
+            Ok(answer) => {
+                let result = answer.result.to_string();
+                let cursor = answer.cursor.map(|cursor| cursor.to_string());
+                (result.len() <= Self::BYTES_MAX).then_some(Self::Answered(result, cursor))
+            }
+            // What may be better the next time is asked again.
+            Err(error) if error.retryable || error.code == Code::Internal => None,
+            Err(error) => Some(Self::Refused(error.clone())),
+        }
+    }
+
+    fn answer(self) -> Result<Answer, Error> {
+        match self {
+            Self::Answered(result, cursor) => Ok(Answer {
+                result: serde_json::from_str(&result).map_err(unreadable)?,
+                cursor: cursor.map(|cursor| cursor.parse().map_err(unreadable)).transpose()?,
+            }),
+            Self::Refused(error) => Err(error),
+        }
+    }
+}
+
+/// A command that has come in.
+pub(super) enum Admitted<'a> {
+    /// It is to be executed.
+    New(Request<'a>),
+    /// It was executed before, under the same key.
+    Known(Result<Answer, Error>),
 }
 
 cadre_cluster::stored! { KeyRecord: "key" }
@@ -75,15 +124,15 @@ impl Runtime {
         command: &AnyCommand,
         key: Option<&'a str>,
         deadline: Duration,
-    ) -> Result<Request<'a>, Error> {
+    ) -> Result<Admitted<'a>, Error> {
         let (mut seed, mut at) = (self.draw(), self.clock.now());
         let key = key.filter(|_| command.kind() == Kind::Write);
         if let Some(key) = key {
             if !(8..=128).contains(&key.chars().count()) || key.chars().any(char::is_control) {
                 return Err(Error::invalid("Idempotency-Key", "must be 8 to 128 characters"));
             }
-            let record =
-                KeyRecord { fingerprint: fingerprint(&(command.name(), command.arguments())), seed, at };
+            let fingerprint = fingerprint(&(command.name(), command.arguments()));
+            let record = KeyRecord { fingerprint, seed, at, answer: None };
             let known = self.reserve(&caller.tenant, key, record.clone()).await?;
             if known.fingerprint != record.fingerprint {
                 return Err(Error::conflict(
@@ -91,9 +140,54 @@ impl Runtime {
                     "the idempotency key was used for another command",
                 ));
             }
+            if let Some(answer) = known.answer {
+                return Ok(Admitted::Known(answer.answer()));
+            }
             (seed, at) = (known.seed, known.at);
         }
-        Ok(Request { caller, key, until: Instant::now() + deadline, seed, at })
+        Ok(Admitted::New(Request { caller, key, until: Instant::now() + deadline, seed, at }))
+    }
+
+    /// Remembers what a command under a key was answered. The first answer counts, also when two were made at once.
+    pub(super) async fn remember(
+        &self,
+        request: &Request<'_>,
+        answer: Result<Answer, Error>,
+    ) -> Result<Answer, Error> {
+        let (Some(key), Some(remembered)) = (request.key, Remembered::of(&answer)) else { return answer };
+        match self.remember_first(&request.caller.tenant, key, remembered).await {
+            Ok(Some(first)) => first.answer(),
+            Ok(None) => answer,
+            Err(error) => {
+                // The entities have remembered what they did: asked again, nothing happens twice.
+                tracing::warn!(%error, "an answer was not remembered");
+                answer
+            }
+        }
+    }
+
+    async fn remember_first(
+        &self,
+        tenant: &str,
+        key: &str,
+        answer: Remembered,
+    ) -> Result<Option<Remembered>, Error> {
+        let path = keys::data(tenant, &records::key(key));
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            let Some(known) = tx.get(&path).await.map_err(unreadable)? else { return Ok(None) };
+            let known: KeyRecord = codec::decode(&known).map_err(unreadable)?;
+            if known.answer.is_some() {
+                return Ok(known.answer);
+            }
+            let record = KeyRecord { answer: Some(answer.clone()), ..known };
+            tx.set(path.clone(), codec::encode(&record));
+            match tx.commit().await {
+                Ok(_) => return Ok(None),
+                Err(error) => attempt.again(error).await.map_err(unreadable)?,
+            }
+        }
     }
 
     /// Remembers what a key stands for, or says what it stood for before.

@@ -13,7 +13,7 @@ use crate::{
         result::Answer,
     },
     entity::{Session, Subagent, Task, records},
-    fact::id::{SessionId, ThreadId},
+    fact::id::{SessionId, ThreadId, TurnId},
     view::{
         SessionSnapshot, SessionView, SnapshotParts, TurnView, Window,
         snapshot::{
@@ -153,6 +153,27 @@ impl Runtime {
         read.map(Answer::read).ok_or_else(missing)
     }
 
+    /// Refuses a thread or a turn that the session never had.
+    async fn known_place(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        state: &crate::entity::session::State,
+        thread: Option<&ThreadId>,
+        turn: Option<&TurnId>,
+    ) -> Result<(), Error> {
+        if let Some(thread) = thread
+            && state.view.thread(thread).is_none()
+            && self.events_of(request, session, thread).await?.is_none()
+        {
+            return Err(Error::not_found("thread", thread));
+        }
+        match turn {
+            Some(turn) => self.known_turn(request, session, turn).await,
+            None => Ok(()),
+        }
+    }
+
     pub(super) async fn get_tool_inventory(
         &self,
         request: &Request<'_>,
@@ -161,6 +182,8 @@ impl Runtime {
         self.check_agent(args.agent.as_deref())?;
         if let Some(session) = &args.session_id {
             let (state, _) = self.session(&self.store.begin(), request, session).await?;
+            self.known_place(request, session, &state, args.thread_id.as_ref(), args.turn_id.as_ref())
+                .await?;
             let inventory = ToolInventory::of(session, &state.view);
             let told = serde_json::to_value(inventory).expect("views serialize into memory without fail");
             if state.view.summary.tools.is_some() {
@@ -185,11 +208,8 @@ impl Runtime {
         args: GetExecutionEnvironment,
     ) -> Result<Answer<ExecutionEnvironment>, Error> {
         let (state, _) = self.session(&self.store.begin(), request, &args.session_id).await?;
-        if let Some(thread) = &args.thread_id
-            && state.view.thread(thread).is_none()
-        {
-            return Err(Error::not_found("thread", thread));
-        }
+        let (thread, turn) = (args.thread_id.as_ref(), args.turn_id.as_ref());
+        self.known_place(request, &args.session_id, &state, thread, turn).await?;
         Ok(Answer::read(ExecutionEnvironment::of(&args.session_id, &state.view, args.thread_id.as_ref())))
     }
 }

@@ -22,8 +22,8 @@ use crate::{
         task,
     },
     fact::{
-        id::{SessionId, SubagentId, TurnId},
-        status::SubagentStatus,
+        id::{SessionId, SubagentId, TaskId, TurnId},
+        status::{SubagentStatus, TurnStatus},
     },
     view::SubagentView,
 };
@@ -39,7 +39,7 @@ impl Runtime {
     ) -> Result<Answer<SubagentState>, Error> {
         self.check_agent(args.agent.as_deref())?;
         let session = args.session_id.clone();
-        self.open_session(request, &session).await?;
+        self.session(&self.store.begin(), request, &session).await?;
         let own = args.subagent_id.clone();
         let name = own.as_ref().map(|id| id.as_str());
         let source = self.source(request, Some(&session), name, std::mem::take(&mut args.input)).await?;
@@ -51,13 +51,12 @@ impl Runtime {
         {
             return spawned_before(id.clone(), asked, &work).map(Answer::read);
         }
-        let parent = (args.parent_subagent_id.clone(), args.task_id.clone());
+        self.open_session(request, &session).await?;
+        let parent = self.parent_of(request, &args).await?;
+        let turn = args.turn_id.clone();
         let args = Named(Box::new(args));
         let (subagent, thread, turn, cursor) = match parent {
             (Some(parent), _) => {
-                let known = self.subagent(request, &parent).await;
-                let known = known.map_err(|error| error.with("field", "parentSubagentId"))?;
-                same_session(&known.session, &session, "parentSubagentId", &parent)?;
                 let address = request.address(kind::SUBAGENT, parent.as_str());
                 let called =
                     self.ask::<Subagent>(request, &address, &Command::Spawn { args, source }).await?;
@@ -65,9 +64,6 @@ impl Runtime {
                 (subagent, thread, turn, called.cursor)
             }
             (None, Some(parent)) => {
-                let known =
-                    self.task(request, &parent).await.map_err(|error| error.with("field", "taskId"))?;
-                same_session(&known.session, &session, "taskId", &parent)?;
                 let address = request.address(kind::TASK, parent.as_str());
                 let command = task::Command::Spawn { args, source };
                 let called = self.ask::<Task>(request, &address, &command).await?;
@@ -79,7 +75,14 @@ impl Runtime {
             (None, None) => {
                 let address = request.address(kind::SESSION, session.as_str());
                 let command = session::Command::Spawn { args, source };
-                let called = self.ask::<Session>(request, &address, &command).await?;
+                let called = match self.ask::<Session>(request, &address, &command).await {
+                    Err(error)
+                        if error.details.get("status").is_some_and(|status| status == "not_running") =>
+                    {
+                        return Err(self.not_running(request, &session, turn.as_ref(), error).await?);
+                    }
+                    called => called?,
+                };
                 let session::Reply::Spawned { subagent, thread, turn } = called.reply else {
                     return Err(unexpected());
                 };
@@ -105,6 +108,53 @@ impl Runtime {
             None => self.end_of_feed(request, &session).await?,
         };
         Ok(Answer { result, cursor: Some(cursor) })
+    }
+
+    /// Says of a turn that takes no children how it stands.
+    async fn not_running(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: Option<&TurnId>,
+        error: Error,
+    ) -> Result<Error, Error> {
+        let Some(turn) = turn else { return Ok(error) };
+        let ended = self.turn_end(request, session, turn).await?;
+        let status = ended.map_or(TurnStatus::Queued, |(status, _)| status);
+        Ok(Error::conflict(status, error.message))
+    }
+
+    /// Whom a new subagent works for. Whoever is named has to be there, in this session; of several, the subagent is the
+    /// nearest, and it has to work for the others.
+    async fn parent_of(
+        &self,
+        request: &Request<'_>,
+        args: &SpawnSubagent,
+    ) -> Result<(Option<SubagentId>, Option<TaskId>), Error> {
+        let session = &args.session_id;
+        if let Some(task) = &args.task_id {
+            let known = self.task(request, task).await.map_err(|error| error.with("field", "taskId"))?;
+            same_session(&known.session, session, "taskId", task)?;
+        }
+        if let Some(parent) = &args.parent_subagent_id {
+            let known = self.subagent(request, parent).await;
+            let known = known.map_err(|error| error.with("field", "parentSubagentId"))?;
+            same_session(&known.session, session, "parentSubagentId", parent)?;
+            if let Some(task) = args.task_id.as_ref().filter(|task| known.run.around.task() != Some(task)) {
+                let message = format!("the subagent {parent} does not work for the task {task}");
+                return Err(Error::invalid("taskId", message));
+            }
+        }
+        let named = (args.parent_subagent_id.clone(), args.task_id.clone());
+        let Some(turn) = &args.turn_id else { return Ok(named) };
+        let runner = self.runner_of(request, session, turn).await?;
+        let (kind, id) = runner.ok_or_else(|| Error::not_found("turn", turn).with("field", "turnId"))?;
+        Ok(match named {
+            // The turn of a subagent or a task is theirs: what it starts ends with them.
+            (None, None) if kind == kind::SUBAGENT => (SubagentId::parse(&id).ok(), None),
+            (None, None) if kind == kind::TASK => (None, TaskId::parse(&id).ok()),
+            named => named,
+        })
     }
 
     async fn existing_subagent(&self, request: &Request<'_>, id: &SubagentId) -> Result<Option<Work>, Error> {
@@ -142,6 +192,8 @@ impl Runtime {
         request: &Request<'_>,
         args: SendSubagentInput,
     ) -> Result<Answer<SubagentState>, Error> {
+        let session = self.subagent(request, &args.subagent_id).await?.session;
+        self.open_session(request, &session).await?;
         let command = Command::Input { input: args.input, by: request.by() };
         self.tell_subagent(request, &args.subagent_id, command).await
     }
@@ -153,6 +205,7 @@ impl Runtime {
     ) -> Result<Answer<SubagentState>, Error> {
         let ResumeSubagent { subagent_id, input, reason } = args;
         let work = self.subagent(request, &subagent_id).await?;
+        self.open_session(request, &work.session).await?;
         let source = match input.is_empty() {
             true => None,
             false => Some(self.source(request, Some(&work.session), None, input).await?),
@@ -341,22 +394,40 @@ impl Runtime {
         }
     }
 
-    /// Who runs a turn of a session: the session itself, a subagent or a task.
+    /// Below whom the children of a turn are listed.
     async fn owner_of(
         &self,
         request: &Request<'_>,
         session: &SessionId,
         turn: &TurnId,
     ) -> Result<Option<Root>, Error> {
-        let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
-        let page = self.events(request.caller, session, Cursor::START, 1, &filter).await?;
-        Ok(page.events.first().map(|event| {
-            let ids = &event.fact.ids;
-            let subagent = ids.subagent().map(|subagent| subagent.as_str());
-            let owner = subagent.or_else(|| ids.task().map(|task| task.as_str()));
-            let id = owner.unwrap_or(session.as_str()).to_owned();
+        let runner = self.runner_of(request, session, turn).await?;
+        Ok(runner.map(|(kind, id)| {
+            let id = if kind == kind::SUBAGENT || kind == kind::TASK { id } else { session.to_string() };
             Root { session: session.clone(), id, turn: Some(turn.clone()) }
         }))
+    }
+
+    /// Who runs a turn, its kind and id: the session itself, a subagent, a task or an item of a job.
+    async fn runner_of(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<(String, String)>, Error> {
+        let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
+        let mut after = Cursor::START;
+        loop {
+            let page = self.events(request.caller, session, after, 8, &filter).await?;
+            if let Some(event) = page.events.first() {
+                let runner = event.stream.split_once(':');
+                return Ok(runner.map(|(kind, id)| (kind.to_owned(), id.to_owned())));
+            }
+            if !page.more {
+                return Ok(None);
+            }
+            after = page.cursor;
+        }
     }
 
     pub(super) async fn list_subagents(
@@ -373,7 +444,10 @@ impl Runtime {
         };
         // Without a parent everybody is meant, with one its children, unless the caller says how deep.
         let depth = args.depth.unwrap_or(if args.parent_id.is_some() { 1 } else { u32::MAX });
-        let mut walk = Walk::begin(&root.id, depth, args.after.as_deref())?;
+        let mut walk = Walk { depth, ..Walk::begin(&root.id) };
+        if let Some(after) = &args.after {
+            self.go_to(&mut walk, &tx, request, session, after).await?;
+        }
         let (mut subagents, limit) = (Vec::new(), args.limit.get());
         let mut looked = 0;
         let more = loop {
@@ -410,8 +484,8 @@ impl Root {
     }
 }
 
-/// A walk through a tree of subagents, parents before children. Its position is the path to the last one seen, so that
-/// a page costs what it returns.
+/// A walk through a tree of subagents, parents before children. Its position is the last one seen, so that a page costs
+/// what it returns, and that place is short however deep the tree.
 struct Walk {
     root: String,
     depth: u32,
@@ -423,15 +497,8 @@ struct Walk {
 }
 
 impl Walk {
-    fn begin(root: &str, depth: u32, after: Option<&str>) -> Result<Self, Error> {
-        let skipped = after.is_some_and(|after| after.ends_with('!'));
-        let after = after.map(|after| after.trim_end_matches('!'));
-        let path: Vec<String> =
-            after.map_or(Vec::new(), |after| after.split('/').map(str::to_owned).collect());
-        if path.iter().any(|id| SubagentId::parse(id).is_err()) {
-            return Err(Error::invalid("after", "is not a position in this list"));
-        }
-        Ok(Self { root: root.to_owned(), depth, path, found: None, skipped })
+    fn begin(root: &str) -> Self {
+        Self { root: root.to_owned(), depth: u32::MAX, path: Vec::new(), found: None, skipped: false }
     }
 
     /// Leaves out what is below the last one seen.
@@ -465,7 +532,8 @@ impl Walk {
     ) -> Result<Option<String>, Error> {
         self.found = self.after_path(runtime, tx, request, session).await?;
         let mark = if self.skipped { "!" } else { "" };
-        Ok(self.found.is_some().then(|| self.path.join("/") + mark))
+        let last = self.path.last().map_or("", String::as_str);
+        Ok(self.found.is_some().then(|| format!("{last}{mark}")))
     }
 
     /// The path of what comes after the current one: its first child, else its next sibling, else that of its parent.
@@ -496,6 +564,38 @@ impl Walk {
 }
 
 impl Runtime {
+    /// Goes to a place that an earlier page ended at. The way there follows from who is whose parent.
+    async fn go_to(
+        &self,
+        walk: &mut Walk,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        after: &str,
+    ) -> Result<(), Error> {
+        let invalid = || Error::invalid("after", "is not a position in this list");
+        let last = after.strip_suffix('!');
+        walk.skipped = last.is_some();
+        let mut id = SubagentId::parse(last.unwrap_or(after)).map_err(|_| invalid())?;
+        loop {
+            let state = self.load::<Subagent>(tx, request, id.as_str()).await?;
+            let work = state.and_then(|state| state.work).filter(|work| work.session == *session);
+            let work = work.ok_or_else(invalid)?;
+            walk.path.insert(0, id.to_string());
+            let is_of_task = work.parent.is_some_and(|parent| parent.address.kind() == kind::TASK);
+            let task = work.lineage.task.filter(|_| is_of_task);
+            if task.is_some_and(|task| task.as_str() == walk.root) {
+                return Ok(());
+            }
+            match work.lineage.subagent {
+                Some(above) if above.as_str() == walk.root => return Ok(()),
+                Some(above) => id = above,
+                None if session.as_str() == walk.root => return Ok(()),
+                None => return Err(invalid()),
+            }
+        }
+    }
+
     async fn child_after(
         &self,
         tx: &Transaction,

@@ -40,6 +40,10 @@ impl Runtime {
             Some(parent) => Some(self.task(request, parent).await?),
             None => None,
         };
+        // Before a session is made for it: what is refused leaves nothing behind.
+        for need in &args.depends_on {
+            self.task(request, need).await.map_err(|error| error.with("field", "dependsOn"))?;
+        }
         let existing = self.existing_task(request, &task).await?.and_then(|state| state.work);
         let session = match (&args.session_id, &parent, &existing) {
             (Some(session), None, _) => session.clone(),
@@ -53,9 +57,6 @@ impl Runtime {
         };
         if existing.is_none() {
             self.open_session(request, &session).await?;
-        }
-        for need in &args.depends_on {
-            self.task(request, need).await.map_err(|error| error.with("field", "dependsOn"))?;
         }
         let own = args.task_id.as_ref().map(|_| task.as_str());
         let input = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
@@ -146,6 +147,7 @@ impl Runtime {
         request: &Request<'_>,
         args: UpdateTask,
     ) -> Result<Answer<TaskState>, Error> {
+        self.check_agent(args.agent.as_deref())?;
         let task = args.task_id.clone();
         self.tell_task(request, &task, Command::Update(Named(Box::new(args)))).await
     }
@@ -155,6 +157,8 @@ impl Runtime {
         request: &Request<'_>,
         args: StartTask,
     ) -> Result<Answer<TaskState>, Error> {
+        let session = self.task(request, &args.task_id).await?.session;
+        self.open_session(request, &session).await?;
         self.tell_task(request, &args.task_id, Command::Start { by: request.by() }).await
     }
 
@@ -211,6 +215,7 @@ impl Runtime {
         args: RetryTask,
     ) -> Result<Answer<TaskState>, Error> {
         let work = self.task(request, &args.task_id).await?;
+        self.open_session(request, &work.session).await?;
         let command = Command::Retry { reason: args.reason, by: request.by() };
         let answer = self.tell_task(request, &args.task_id, command).await?;
         let known = || async {
@@ -256,7 +261,11 @@ impl Runtime {
         args: ListTasks,
     ) -> Result<Answer<Tasks<TaskView>>, Error> {
         let prefix = match (&args.parent_task_id, &args.session_id) {
-            (Some(parent), _) => records::task_children(parent),
+            (Some(parent), _) => {
+                let known = self.task(request, parent).await;
+                known.map_err(|error| error.with("field", "parentTaskId"))?;
+                records::task_children(parent)
+            }
             (None, Some(session)) => {
                 self.session(&self.store.begin(), request, session).await?;
                 records::tasks(session)
@@ -264,7 +273,7 @@ impl Runtime {
             (None, None) => records::all_tasks(),
         };
         let tx = self.store.begin();
-        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: false };
+        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: true };
         let (tx, args) = (&tx, &args);
         let look = |id: String| async move {
             let state = self.load::<Task>(tx, request, &id).await?;

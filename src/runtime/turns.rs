@@ -5,8 +5,9 @@ use cadre_cluster::{codec, feed::Cursor, keys};
 use super::{EventFilter, Request, Runtime, request::unreadable};
 use crate::{
     control::{
-        Error,
+        Code, Error,
         args::{InterruptTurn, PromoteQueuedTurn, RemoveQueuedTurn, RespondAction, ResumeThread, SubmitTurn},
+        check,
         result::{
             ActionState, Answer, InterruptStatus, Interrupted, QueueState, SubmissionStatus, ThreadResumed,
             TurnSubmission,
@@ -40,16 +41,15 @@ impl Runtime {
         own: Option<&str>,
         input: Vec<Part>,
     ) -> Result<Source, Error> {
-        let source = Source::Inline(input);
-        let size = source.size();
-        let limit = self.engine.limits.input_bytes;
+        let (size, limit) = (check::input_bytes(&input), self.engine.limits.input_bytes);
         if size > limit {
             return Err(Error::too_large(limit as u64, size as u64).with("field", "input"));
         }
-        let Source::Inline(input) = source else { return Ok(source) };
-        if size <= SENT_BYTES_MAX {
-            return Ok(Source::Inline(input));
+        let source = Source::Inline(input);
+        if source.size() <= SENT_BYTES_MAX {
+            return Ok(source);
         }
+        let Source::Inline(input) = source else { return Ok(source) };
         let content = serde_json::to_vec(&input).expect("parts serialize into memory without fail");
         let new = crate::blob::NewBlob {
             blob: match own {
@@ -88,7 +88,8 @@ impl Runtime {
         let own = args.turn_id.clone();
         let own = own.as_ref().map(|turn| turn.as_str());
         let source = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
-        if let Some(turn) = &args.turn_id
+        // Under a key the session remembers what it answered.
+        if let Some(turn) = args.turn_id.as_ref().filter(|_| request.key.is_none())
             && let Some(known) = self.submitted_before(request, &session, turn, &args, &source).await?
         {
             return Ok(Answer::read(known));
@@ -170,14 +171,17 @@ impl Runtime {
         // Children may have outlived their turn: the last fact of the tree is not always that of the turn.
         let cursor = self.end_of_feed(request, &session).await?;
         let ended = self.turn_end(request, &session, &turn).await?;
-        let Some((status, thread)) = ended else { return Err(Error::not_found("turn", &turn)) };
+        let Some((status, thread)) = ended else {
+            let message = format!("the turn {turn} is not one of the session itself: end whoever runs it");
+            return Err(Error::conflict(TurnStatus::Running, message));
+        };
         result.status = status.into();
         result.thread_id = result.thread_id.or(thread);
         Ok(Answer { result, cursor: Some(cursor) })
     }
 
     /// Refuses a turn that the session never had.
-    async fn known_turn(
+    pub(super) async fn known_turn(
         &self,
         request: &Request<'_>,
         session: &SessionId,
@@ -301,7 +305,32 @@ impl Runtime {
         request: &Request<'_>,
         response: Response,
     ) -> Result<Option<Cursor>, Error> {
-        let owner = self.owner(request, &response.action).await?;
+        let action = response.action.clone();
+        let owner = self.owner(request, &action).await?;
+        match self.respond_to(request, &owner, response).await {
+            Err(error) if error.code == Code::Conflict => {
+                // Whoever asked knows that nobody is waited for any more; the record says why.
+                let Some(status) = self.owner(request, &action).await?.status else { return Err(error) };
+                let (word, by) = (status.as_str(), error.message);
+                Err(Error::conflict(
+                    word,
+                    if status == ActionStatus::Resolved {
+                        by
+                    } else {
+                        format!("the action {action} is {word}")
+                    },
+                ))
+            }
+            answer => answer,
+        }
+    }
+
+    async fn respond_to(
+        &self,
+        request: &Request<'_>,
+        owner: &records::Owner,
+        response: Response,
+    ) -> Result<Option<Cursor>, Error> {
         let address = request.address(&owner.kind, &owner.id);
         Ok(match owner.kind.as_str() {
             kind::SESSION => {

@@ -20,14 +20,14 @@ use crate::{
 #[derive(Default)]
 pub struct Scripted {
     limits: Limits,
-    read: Mutex<Read>,
+    /// Scripts that were read lately: the subagents of one parent all have the same.
+    read: Mutex<Kept>,
 }
 
-/// Scripts that were read lately: the subagents of one parent all have the same.
 #[derive(Default)]
-struct Read {
+struct Kept {
     scripts: HashMap<u128, Arc<Script>>,
-    /// How much text they were read from.
+    /// What their texts come to.
     bytes: usize,
 }
 
@@ -93,8 +93,9 @@ impl Scripted {
     /// How much one answer says before it makes room for others.
     const DELTAS_MAX: usize = 64;
     const BYTES_MAX: usize = 32 * 1024;
-    /// A script takes a few times the memory of its text.
-    const KEPT_BYTES_MAX: usize = 4 * 1024 * 1024;
+    const SCRIPTS_KEPT_MAX: usize = 256;
+    /// Texts of scripts that are kept in all. What is read of one takes several times as much.
+    const TEXT_KEPT_MAX: usize = 4 * 1024 * 1024;
 
     /// The script in an input: its first text.
     pub fn script(&self, input: &[Part]) -> Result<Arc<Script>, ScriptError> {
@@ -106,12 +107,11 @@ impl Scripted {
         }
         let script = Arc::new(Script::parse(text, &self.limits)?);
         let mut kept = read();
-        if kept.bytes + text.len() > Self::KEPT_BYTES_MAX {
-            *kept = Read::default();
+        if kept.scripts.len() >= Self::SCRIPTS_KEPT_MAX || kept.bytes + text.len() > Self::TEXT_KEPT_MAX {
+            *kept = Kept::default();
         }
         if kept.scripts.insert(key, script.clone()).is_none() {
-            // A short script takes room as well.
-            kept.bytes += text.len() + 1024;
+            kept.bytes += text.len();
         }
         Ok(script)
     }
@@ -119,6 +119,7 @@ impl Scripted {
     fn say(&self, request: &ModelRequest, script: &Script) -> Result<Answer, ModelError> {
         let mut place = Place::of(&request.position);
         let (mut deltas, mut bytes) = (Vec::new(), 0);
+        let asked_at = place.clone();
         let (calls, stop) = loop {
             if deltas.len() >= Self::DELTAS_MAX || bytes >= Self::BYTES_MAX {
                 break (Vec::new(), Stop::Pause { ms: 0 });
@@ -138,13 +139,14 @@ impl Scripted {
                     continue;
                 }
                 Some(Step::Fail(fail)) => {
+                    if !deltas.is_empty() || place != asked_at {
+                        // What was said is said; the failure is the next answer. And failures are counted by place: how
+                        // often this step has failed is known to a request that is made here.
+                        break (Vec::new(), Stop::Pause { ms: 0 });
+                    }
                     if fail.times.is_some_and(|times| request.failures >= times) {
                         place.next();
                         continue;
-                    }
-                    if !deltas.is_empty() {
-                        // What was said is said; the failure is the next answer.
-                        break (Vec::new(), Stop::Pause { ms: 0 });
                     }
                     let failure = Failure::new("script_failed", &fail.message);
                     let failure = Failure { retryable: fail.retryable, ..failure };
@@ -213,9 +215,9 @@ fn chunk(say: &Say, index: u32, request: &ModelRequest) -> String {
     if say.chunks <= 1 {
         return text;
     }
-    let characters: Vec<char> = text.chars().collect();
-    let at = |index: u32| characters.len() * index as usize / say.chunks as usize;
-    characters[at(index)..at(index + 1)].iter().collect()
+    let characters = text.chars().count();
+    let at = |index: u32| characters * index as usize / say.chunks as usize;
+    text.chars().skip(at(index)).take(at(index + 1) - at(index)).collect()
 }
 
 #[cfg(test)]
@@ -284,6 +286,53 @@ mod tests {
         assert!(ask(script, vec![], 1).is_err());
         assert_eq!(ask(script, vec![], 2).unwrap().deltas, ["yes"]);
         assert!(ask(r#"[{"fail":{}}]"#, vec![], 100).is_err(), "without a number, always");
+    }
+
+    #[test]
+    fn failures_are_those_of_the_step_and_not_of_the_one_before() {
+        for script in [
+            r#"[{"fail":{"times":1}},{"fail":{"times":1}}]"#,
+            r#"[{"repeat":2,"steps":[{"fail":{"times":1}}]}]"#,
+            r#"[{"fail":{"times":1}},{"repeat":0,"steps":[{"say":"x"}]},{"fail":{"times":1}}]"#,
+        ] {
+            let (mut position, mut failures, mut failed) = (Vec::new(), HashMap::<Vec<u32>, u32>::new(), 0);
+            loop {
+                match ask(script, position.clone(), failures.get(&position).copied().unwrap_or(0)) {
+                    Err(_) => {
+                        failed += 1;
+                        *failures.entry(position.clone()).or_default() += 1;
+                    }
+                    Ok(answer) if answer.stop == Stop::End => break,
+                    Ok(answer) => position = answer.position,
+                }
+                assert!(failed < 10, "{script}");
+            }
+            assert_eq!(failed, 2, "{script}");
+        }
+    }
+
+    #[test]
+    fn p9_a_long_text_is_said_in_pieces_that_fit_into_facts() {
+        let text = "é".repeat(100_000);
+        let script = serde_json::json!([{ "say": text, "chunks": 2 }]).to_string();
+        let said = play(&script);
+        assert_eq!(said.concat(), text);
+        assert!(
+            said.len() > 2 && said.iter().all(|piece| piece.len() <= Say::PIECE_BYTES_MAX),
+            "{}",
+            said.len()
+        );
+    }
+
+    #[test]
+    fn p9_what_is_kept_of_scripts_is_bounded_by_their_texts() {
+        let scripted = Scripted::default();
+        for number in 0..12 {
+            let text = serde_json::json!([{ "say": format!("{number}{}", "x".repeat(1 << 20)) }]).to_string();
+            scripted.script(&[Part::text(text)]).unwrap();
+            let kept = scripted.read.lock().unwrap();
+            assert!(kept.bytes <= Scripted::TEXT_KEPT_MAX && !kept.scripts.is_empty());
+        }
     }
 
     #[test]

@@ -50,6 +50,18 @@ pub struct Say {
     pub delay_ms: u64,
 }
 
+impl Say {
+    /// A delta is a fact, and facts are small.
+    pub const PIECE_BYTES_MAX: usize = 8 * 1024;
+
+    /// Into how many pieces a text is cut at least, so that each is small whatever it is made of: a character has up to
+    /// four bytes, and of what is replaced an id is the longest.
+    fn pieces_min(text: &str) -> u64 {
+        let grows = text.matches("{{turn}}").count() * 128;
+        (4 * (text.chars().count() + grows)).div_ceil(Self::PIECE_BYTES_MAX) as u64
+    }
+}
+
 /// See [`Step::Tool`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
@@ -138,9 +150,6 @@ fn yes() -> bool {
     true
 }
 
-/// The text of one delta, where a script does not ask for shorter ones.
-const CHUNK_BYTES_MAX: usize = 8 * 1024;
-
 /// How large a script may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -187,6 +196,17 @@ pub enum ScriptError {
     },
 }
 
+/// The longest wait: as long as a command may ask for.
+const WAIT_MS_MAX: u64 = 30 * 24 * 60 * 60 * 1000;
+/// What is asked of people, and what errors say, in bytes.
+const PROSE_BYTES_MAX: usize = 2 * 1024;
+/// Names of tools and decisions, in characters.
+const NAME_CHARS_MAX: usize = 128;
+/// Tools that are called side by side: each is an effect of its owner, which has a bounded number of them.
+const TOOLS_MAX: usize = 16;
+/// What may be decided about one question.
+const DECISIONS_MAX: usize = 16;
+
 impl Script {
     /// Reads and measures a script. Nothing of a script that is refused is run.
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, ScriptError> {
@@ -220,11 +240,11 @@ fn measure(steps: &[Step]) -> Size {
     let mut size = Size::default();
     for step in steps {
         let (times, inner) = match step {
-            // Coming round takes a step, too: a repeat of nothing would otherwise be endless work for nobody.
-            Step::Repeat { times, steps } => {
-                let inner = measure(steps);
-                (u64::from(*times), Size { steps: inner.steps.max(1), ..inner })
+            // What repeats nothing is a step as well: going round costs time, too.
+            Step::Repeat { times, steps } if *times == 0 || steps.is_empty() => {
+                (1, Size { steps: 1, ..Size::default() })
             }
+            Step::Repeat { times, steps } => (u64::from(*times), measure(steps)),
             Step::Spawn(spawn) => {
                 let child = measure(&spawn.script);
                 (1, delegated(u64::from(spawn.count), child))
@@ -266,10 +286,9 @@ impl Reader<'_> {
         let has = |name: &str| object.get(name);
         if let Some(text) = has("say") {
             let text = text.as_str().ok_or_else(|| wrong(path, "say must be a string"))?;
-            // However it is to be cut, a delta has to fit into a fact.
-            let least = text.len().div_ceil(CHUNK_BYTES_MAX).max(1) as u64;
-            let chunks = whole(object, "chunks", path)?.unwrap_or(1).clamp(least, least.max(10_000));
-            let delay_ms = whole(object, "delayMs", path)?.unwrap_or(0);
+            let chunks =
+                whole(object, "chunks", path)?.unwrap_or(1).clamp(1, 10_000).max(Say::pieces_min(text));
+            let delay_ms = wait(object, "delayMs", path)?.unwrap_or(0);
             return Ok(Step::Say(Say { text: text.to_owned(), chunks: chunks as u32, delay_ms }));
         }
         if let Some(name) = has("tool") {
@@ -283,17 +302,13 @@ impl Reader<'_> {
                 tool(name, object, path)
             });
             let calls = calls.collect::<Result<Vec<_>, _>>()?;
-            if calls.is_empty() || calls.len() > 64 {
-                return Err(wrong(path, "tools must hold 1 to 64 tool steps"));
+            if calls.is_empty() || calls.len() > TOOLS_MAX {
+                return Err(wrong(path, format!("tools must hold 1 to {TOOLS_MAX} tool steps")));
             }
             return Ok(Step::Tools(calls));
         }
         if let Some(approve) = has("approve") {
-            let approve: Approve = typed(approve, path, "approve")?;
-            if approve.decisions.is_empty() {
-                return Err(wrong(path, "approve.decisions must not be empty"));
-            }
-            return Ok(Step::Approve(approve));
+            return Ok(Step::Approve(approve_of(approve, path)?));
         }
         if let Some(spawn) = has("spawn") {
             return self.spawn(spawn, &format!("{path}.spawn"), depth).map(Step::Spawn);
@@ -302,11 +317,13 @@ impl Reader<'_> {
             return self.task(task, &format!("{path}.task"), depth).map(Step::Task);
         }
         if has("sleep").is_some() {
-            let ms = whole(object, "sleep", path)?.unwrap_or(0);
+            let ms = wait(object, "sleep", path)?.unwrap_or(0);
             return Ok(Step::Sleep(ms));
         }
         if let Some(fail) = has("fail") {
-            return typed(fail, path, "fail").map(Step::Fail);
+            let fail: Fail = typed(fail, path, "fail")?;
+            prose(&fail.message, path, "fail.message")?;
+            return Ok(Step::Fail(fail));
         }
         if has("repeat").is_some() {
             let times = whole(object, "repeat", path)?.unwrap_or(0);
@@ -351,11 +368,38 @@ impl Reader<'_> {
 
 fn tool(name: &Value, object: &Map<String, Value>, path: &str) -> Result<ToolCall, ScriptError> {
     let name = name.as_str().ok_or_else(|| wrong(path, "tool must be a string"))?.to_owned();
+    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX {
+        return Err(wrong(path, format!("tool must have 1 to {NAME_CHARS_MAX} characters")));
+    }
     let args = object.get("args").cloned().unwrap_or_else(|| Value::Object(Map::new()));
     if !args.is_object() {
         return Err(wrong(path, "args must be an object"));
     }
     Ok(ToolCall { name, args })
+}
+
+fn approve_of(value: &Value, path: &str) -> Result<Approve, ScriptError> {
+    let approve: Approve = typed(value, path, "approve")?;
+    prose(&approve.prompt, path, "approve.prompt")?;
+    if approve.decisions.is_empty() {
+        return Err(wrong(path, "approve.decisions must not be empty"));
+    }
+    let named = |decision: &String| (1..=NAME_CHARS_MAX).contains(&decision.chars().count());
+    if approve.decisions.len() > DECISIONS_MAX || !approve.decisions.iter().all(named) {
+        let limits = format!("at most {DECISIONS_MAX} of 1 to {NAME_CHARS_MAX} characters each");
+        return Err(wrong(path, format!("approve.decisions must be {limits}")));
+    }
+    if approve.expires_ms.is_some_and(|ms| ms > WAIT_MS_MAX) {
+        return Err(wrong(path, format!("approve.expiresMs must be at most {WAIT_MS_MAX}")));
+    }
+    Ok(approve)
+}
+
+fn prose(text: &str, path: &str, name: &str) -> Result<(), ScriptError> {
+    if text.len() > PROSE_BYTES_MAX {
+        return Err(wrong(path, format!("{name} must have at most {PROSE_BYTES_MAX} bytes")));
+    }
+    Ok(())
 }
 
 fn typed<T: serde::de::DeserializeOwned>(value: &Value, path: &str, name: &str) -> Result<T, ScriptError> {
@@ -369,6 +413,14 @@ fn whole(object: &Map<String, Value>, name: &str, path: &str) -> Result<Option<u
             Some(number) => Ok(Some(number)),
             None => Err(wrong(path, format!("{name} must be a whole number that is not negative"))),
         },
+    }
+}
+
+/// A time in milliseconds.
+fn wait(object: &Map<String, Value>, name: &str, path: &str) -> Result<Option<u64>, ScriptError> {
+    match whole(object, name, path)? {
+        Some(ms) if ms > WAIT_MS_MAX => Err(wrong(path, format!("{name} must be at most {WAIT_MS_MAX}"))),
+        found => Ok(found),
     }
 }
 
@@ -417,6 +469,20 @@ mod tests {
             (r#"[{"approve":{"prompt":"x","decisions":[]}}]"#, "must not be empty"),
             (r#"[{"repeat":2}]"#, "needs steps"),
             (r#"[{"sleep":"long"}]"#, "sleep must be a whole number"),
+            (r#"[{"sleep":18446744073709551615}]"#, "sleep must be at most"),
+            (r#"[{"say":"a","chunks":2,"delayMs":2592000001}]"#, "delayMs must be at most"),
+            (r#"[{"approve":{"prompt":"x","expiresMs":18446744073709551615}}]"#, "expiresMs must be at most"),
+            (r#"[{"approve":{"prompt":"x","decisions":[""]}}]"#, "approve.decisions must be at most"),
+            (r#"[{"approve":{}}]"#, "prompt"),
+            (r#"[{"tool":""}]"#, "tool must have 1 to 128"),
+            (r#"[{"tools":[]}]"#, "1 to 16"),
+            (r#"[{"repeat":-1,"steps":[]}]"#, "repeat must be a whole number"),
+            (r#"[{"repeat":5000000000,"steps":[]}]"#, "repeat is too large"),
+            (r#"[{"spawn":{"count":5000000000,"script":[]}}]"#, "count is too large"),
+            (r#"[{"task":{"objective":"o"}}]"#, "needs a script"),
+            (r#"[{"task":{"objective":"o","script":[],"join":"all"}}]"#, "join must be true or false"),
+            (r#"[{"fail":{"times":-1}}]"#, "fail"),
+            (r#"[{"fail":"now"}]"#, "fail"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
@@ -430,14 +496,18 @@ mod tests {
         let long = r#"[{"repeat":10001,"steps":[{"say":"x"}]}]"#;
         assert!(matches!(parse(long), Err(ScriptError::TooLarge { what: "a number of steps", .. })));
         assert!(parse(r#"[{"repeat":10000,"steps":[{"say":"x"}]}]"#).is_ok());
+        // Going round for nothing is work, too, and there is none without an end.
+        let idle = r#"[{"repeat":4000000000,"steps":[{"repeat":4000000000,"steps":[]}]}]"#;
+        assert!(matches!(parse(idle), Err(ScriptError::TooLarge { what: "a number of steps", .. })));
+        let never = r#"[{"repeat":4000000000,"steps":[{"repeat":0,"steps":[{"say":"x"}]}]}]"#;
+        assert!(matches!(parse(never), Err(ScriptError::TooLarge { what: "a number of steps", .. })));
+        assert!(parse(r#"[{"repeat":4000000000,"steps":[]}]"#).is_ok(), "nothing, however often, is nothing");
         let wide = r#"[{"spawn":{"count":1000001,"script":[]}}]"#;
         assert!(matches!(parse(wide), Err(ScriptError::TooLarge { what: "a number of descendants", .. })));
         let product = r#"[{"spawn":{"count":1000,"script":[{"spawn":{"count":1000,"script":[]}}]}}]"#;
         assert!(parse(product).is_err());
         let tree = r#"[{"spawn":{"count":10,"script":[{"spawn":{"count":100,"script":[{"spawn":{"count":100,"script":[]}}]}}]}}]"#;
         assert!(parse(tree).is_ok());
-        let idle = r#"[{"repeat":4000000000,"steps":[{"repeat":4000000000,"steps":[]}]}]"#;
-        assert!(parse(idle).is_err(), "coming round for nothing takes time, too");
         let below = r#"[{"spawn":{"count":1,"script":[{"repeat":10001,"steps":[{"say":"x"}]}]}}]"#;
         assert!(parse(below).is_err(), "a child's script has the same limits");
     }

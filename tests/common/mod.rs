@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses some of it")]
 
 mod check;
+mod conform;
 
 use std::{
     sync::{
@@ -11,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-pub use self::check::check_feed;
+pub use self::{
+    check::check_feed,
+    conform::{conform_events, conform_snapshot},
+};
 
 use cadre::{
     control::{Error, result::Answer},
@@ -128,10 +132,13 @@ impl Rig {
         }
     }
 
-    /// Holds the whole feed of a session against what is promised of all feeds, and returns it.
+    /// Holds the whole feed of a session against what is promised of all feeds, and it and the session's snapshot against
+    /// the published schemas. Returns the feed.
     pub async fn checked(&self, session: &str) -> Vec<Value> {
         let events = self.served(session).await;
         check_feed(&events);
+        conform_events(&events);
+        conform_snapshot(&self.call("get_session", json!({ "sessionId": session })).await);
         events
     }
 
@@ -141,6 +148,37 @@ impl Rig {
             Ok(answer) => panic!("{name} {shown} was answered {}", answer.result),
             Err(error) => error.to_json()["error"].clone(),
         }
+    }
+
+    /// As somebody of another tenant.
+    pub async fn as_other(&self, name: &str, args: Value) -> Result<Answer, Error> {
+        let caller = Caller { tenant: "other".into(), name: "other".into() };
+        self.runtime.call(&caller, name, args, None, PATIENCE).await
+    }
+
+    /// Waits until a subagent stands like that.
+    pub async fn subagent_is(&self, session: &str, subagent: &str, status: &str) -> Value {
+        let look = async || {
+            let listed = self.subagents(json!({ "sessionId": session, "limit": 1000 })).await;
+            listed.into_iter().find(|one| one["subagentId"] == subagent && one["status"] == status)
+        };
+        self.eventually(&format!("{subagent} is {status}"), look).await
+    }
+
+    /// Waits until so many subagents have said that they began.
+    pub async fn began(&self, session: &str, wanted: usize) {
+        let seen = std::cell::Cell::new(0);
+        self.until(session, |event| {
+            seen.set(seen.get() + usize::from(event["type"] == "subagent.spawned"));
+            seen.get() >= wanted
+        })
+        .await;
+    }
+
+    /// Runs a script as a turn of a session, to its end.
+    pub async fn run(&self, session: &str, script: Value) -> Value {
+        let submitted = self.submit(session, script).await;
+        self.turn_over(session, submitted["turnId"].as_str().unwrap()).await
     }
 
     /// Submits a script to a session.

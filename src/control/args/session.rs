@@ -41,7 +41,8 @@ arguments! {
         reason: Option<String>,
     }
 
-    /// Closes a session for new work. What runs goes on to its end, and the history can still be read.
+    /// Closes a session for new work: it takes no turns, tasks, subagents, jobs or trials, and no further attempts of those
+    /// that it has. What runs goes on to its end and can be controlled, and the history can still be read.
     ArchiveSession {
         /// The session.
         session_id: SessionId,

@@ -57,16 +57,14 @@ arguments! {
         deadline_ms: Option<u64>,
     }
 
-    /// Tells a subagent something more. It starts a turn of the subagent's thread, behind those that wait there.
+    /// Tells a subagent that runs something more: it hears that at its next step. What it has not heard yet is bounded to
+    /// 16 KiB. One that is over can be told something with `resume_subagent`.
     SendSubagentInput {
         /// The subagent.
         subagent_id: SubagentId,
         /// What it is told, in parts: at least one, at most 1 MiB in all.
         #[serde(deserialize_with = "input::parts")]
         input: Vec<Part>,
-        ..
-        /// The id that the turn shall have.
-        turn_id: Option<TurnId>,
     }
 
     /// Waits until subagents have ended. When the time is over first, the answer has `timedOut: true` and tells how

@@ -16,7 +16,7 @@ use crate::{
         parent::{Spawned, Spawner},
         records,
     },
-    exec::{Asked, Children, Draft, Ending, Outcome, Response, Run, Source, split_name},
+    exec::{Asked, Children, Draft, Ending, Outcome, Response, Room, Run, Source, split_name},
     fact::{
         Fact, StoredEvent,
         id::{SessionId, ThreadId, TurnId},
@@ -37,7 +37,11 @@ pub(super) fn decide(
         .map_err(|_| Error::not_found("session", moment.address.id()))?;
     let draft = Draft::new(&host.engine, id.clone(), moment);
     let mut step = match &state.work {
-        Some(work) => Step { work: work.clone(), draft, view: &state.view },
+        Some(work) => {
+            let mut draft = draft;
+            draft.room = room(work);
+            Step { work: work.clone(), draft, view: &state.view }
+        }
         None => {
             let work = Work {
                 id,
@@ -93,6 +97,18 @@ pub(super) fn decide(
             Ok(step.decision())
         }
     }
+}
+
+/// What the calls of all runs of a session may take of its state.
+const CALLS_BYTES_MAX: usize = 8 * 1024;
+/// How many groups of children of all its turns may be open.
+const GROUPS_MAX: usize = 128;
+
+fn room(work: &Work) -> Room {
+    let runs = work.threads.iter().flat_map(|thread| thread.run.iter().chain(&thread.lingering));
+    let (bytes, groups) =
+        runs.fold((0, 0), |(bytes, groups), run| (bytes + run.calls_size(), groups + run.children.len()));
+    Room { bytes: CALLS_BYTES_MAX.saturating_sub(bytes), groups: GROUPS_MAX.saturating_sub(groups) }
 }
 
 /// One input of a session.
@@ -262,7 +278,14 @@ impl Step<'_> {
         self.require_open()?;
         let index = match (&args.turn_id, &args.thread_id) {
             (Some(turn), _) => match self.active(turn.as_str()) {
-                Some((index, _)) => Some(index),
+                Some((index, _)) => {
+                    let thread = &self.work.threads[index].id;
+                    if let Some(other) = args.thread_id.as_ref().filter(|named| *named != thread) {
+                        let message = format!("the turn {turn} is not of the thread {other}");
+                        return Err(Error::invalid("threadId", message));
+                    }
+                    Some(index)
+                }
                 None => {
                     let message = format!("the turn {turn} is not running");
                     return Err(Error::conflict("not_running", message));
@@ -394,7 +417,7 @@ impl Step<'_> {
                 attempt: run.attempt,
             });
             if run.children.live() > 0 {
-                thread.lingering.push(run.without_source());
+                thread.lingering.push(run.remains());
             }
         }
         self.start_next_with_room();

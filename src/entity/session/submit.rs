@@ -2,7 +2,6 @@
 
 use super::{Queued, Reply, Unfinished, decide::Step};
 use crate::{
-    blob,
     control::{Error, args::SubmitTurn},
     entity::{Message, records},
     exec::{Budget, NewRun, Run, STEP_RETRIES_MAX, Source},
@@ -29,13 +28,13 @@ const SHOWN_BYTES_MAX: usize = 4 * 1024;
 
 impl Step<'_> {
     pub(super) fn submit(&mut self, args: SubmitTurn, source: Source, from: &str) -> Result<Reply, Error> {
-        self.require_open()?;
         let fingerprint = super::decide::fingerprint(&(&args, &source));
         if let Some(turn) = &args.turn_id
             && let Some(reply) = self.submitted_before(turn, fingerprint)?
         {
             return Ok(reply);
         }
+        self.require_open()?;
         let index = match &args.thread_id {
             Some(id) => match self.thread(id) {
                 Ok(index) => index,
@@ -62,7 +61,7 @@ impl Step<'_> {
         if waiting >= limit {
             return Err(Error::rate_limited(1_000, format!("{limit} turns wait already")));
         }
-        if !self.draft.take_room(TURN_BYTES_MAX) {
+        if !self.draft.take_spare(TURN_BYTES_MAX) {
             let message = format!(
                 "the session {} has too much going on to take another turn: wait until some of it has ended",
                 self.work.id
@@ -125,7 +124,7 @@ impl Step<'_> {
         let is_free = self.work.threads[index].run.is_none()
             && self.work.threads[index].queue.is_empty()
             && self.running() < RUNS_MAX
-            && self.draft.room > TURN_BYTES_MAX;
+            && self.draft.spare > TURN_BYTES_MAX;
         if is_free {
             self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
             self.begin(index, queued);
@@ -180,7 +179,7 @@ impl Step<'_> {
         };
         let turn = run.turn.clone();
         let size = Source::Inline(input.clone()).size();
-        if !self.draft.take_room(size) {
+        if !self.draft.take_spare(size) {
             return Err(Error::rate_limited(
                 1_000,
                 "the session has too much going on to hear more right now",
@@ -206,17 +205,11 @@ impl Step<'_> {
             })
             .sum();
         let fits = size <= Source::INLINE_BYTES_MAX && carried + size <= INLINE_BYTES_MAX;
-        if fits && self.draft.take_room(size) {
+        if fits && self.draft.take_spare(size) {
             return (shown, Source::Inline(parts));
         }
         let content = serde_json::to_vec(&parts).expect("parts serialize into memory without fail");
-        let name = self.draft.ids.next();
-        for (path, value) in
-            blob::pieces_of(&name, "application/json", Some(&self.work.id), content, self.draft.now)
-        {
-            self.draft.set_record(path, value);
-        }
-        (shown, Source::Stored(name))
+        (shown, Source::Stored(self.draft.keep(content)))
     }
 
     pub(super) fn running(&self) -> usize {
@@ -236,7 +229,7 @@ impl Step<'_> {
     /// Starts waiting turns, as many as may run.
     pub(super) fn start_next(&mut self) {
         // What waits goes on waiting while children of former turns take the room.
-        while self.running() < RUNS_MAX && self.draft.room > TURN_BYTES_MAX {
+        while self.running() < RUNS_MAX && self.draft.spare > TURN_BYTES_MAX {
             let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
             let Some(index) = self.work.threads.iter().position(waits) else { return };
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };

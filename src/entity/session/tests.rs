@@ -1,1 +1,300 @@
+//! What a session makes of what comes late, twice, or from nobody.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cadre_cluster::host::{EffectResult, Input, Repeat};
+use serde_json::{Value, json};
+
+use super::{Command, Reply, Session};
+use crate::{
+    control,
+    entity::{
+        Close, Message, Named, Slot, kind,
+        stage::{self, Stage, classes, script, somebody},
+    },
+    exec::{Outcome, Response, Source, Tool, ToolContext, ToolError, ToolOutput, ToolReturn, ToolSpec},
+    fact::{
+        Fact,
+        id::{CallId, ThreadId, TurnId},
+        payload::Payload,
+        status::SubagentStatus,
+    },
+};
+
+/// A tool that changes something, or that must not run beside others.
+struct Careful(ToolSpec);
+
+#[async_trait]
+impl Tool for Careful {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn check(&self, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn call(&self, _: Value, _: ToolContext) -> Result<ToolReturn, ToolError> {
+        Ok(ToolReturn::Value(Value::Null))
+    }
+}
+
+fn tool(name: &str, read_only: bool, parallel_safe: bool) -> Arc<dyn Tool> {
+    Arc::new(Careful(ToolSpec {
+        name: name.into(),
+        description: "for tests".into(),
+        schema: json!({ "type": "object" }),
+        read_only,
+        parallel_safe,
+        repeat: Repeat::Safe,
+        deadline_ms: 1_000,
+    }))
+}
+
+fn stage() -> Stage<Session> {
+    let tools = vec![tool("alone", true, false), tool("write", false, true)];
+    Stage::new(Session(stage::host(tools)), "sess_stage")
+}
+
+impl Stage<Session> {
+    fn submit(&mut self, thread: &str, steps: Value) -> TurnId {
+        let args = json!({ "sessionId": "sess_stage", "threadId": thread, "agent": "scripted", "input": [{ "type": "text", "text": "-" }] });
+        let mut args: control::args::SubmitTurn = control::parse(args).unwrap();
+        args.input.clear();
+        let source = Source::Inline(script(&steps));
+        let command = Command::Submit { args: Named(Box::new(args)), source, from: "test".into() };
+        match self.give(Input::Command(command)).unwrap().0 {
+            Some(Reply::Submitted { turn, .. }) => turn,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn interrupt(&mut self, turn: &TurnId) {
+        let args = json!({ "sessionId": "sess_stage", "turnId": turn.as_str() });
+        let args = Named(Box::new(control::parse(args).unwrap()));
+        self.give(Input::Command(Command::Interrupt { args, by: "test".into() })).unwrap();
+    }
+
+    fn calls(&self) -> Vec<CallId> {
+        let started = self.told.iter().filter(|fact| matches!(fact.payload, Payload::ToolStarted(_)));
+        started.map(|fact| fact.ids.call().unwrap().clone()).collect()
+    }
+
+    fn returns(&mut self, turn: &TurnId, call: &CallId) -> Vec<Fact> {
+        let output = ToolOutput { structured: Some("1".into()), ..ToolOutput::default() };
+        let result = EffectResult::Done(Outcome::Returned(Ok(output)));
+        self.give(Input::Effect { id: format!("{turn}/tool/{call}"), result }).unwrap().1
+    }
+}
+
+fn ended(turn: Option<&TurnId>, group: u32) -> Message {
+    Message::ChildEnded {
+        parent: Slot { turn: turn.cloned(), group },
+        id: "sub_1".into(),
+        status: SubagentStatus::Completed,
+        live: false,
+        again: false,
+        error: None,
+    }
+}
+
+#[test]
+fn p11_the_result_of_a_tool_that_was_stopped_is_ignored() {
+    let mut stage = stage();
+    let turn = stage.submit("thrd_1", json!([{ "tool": "sleep", "args": { "ms": 5 } }, { "say": "never" }]));
+    let call = stage.calls()[0].clone();
+    stage.interrupt(&turn);
+    assert_eq!(classes(&stage.told[stage.told.len() - 2..]), ["tool.failed", "turn.failed"]);
+    assert!(stage.returns(&turn, &call).is_empty());
+    let lost = Input::Effect { id: format!("{turn}/tool/{call}"), result: EffectResult::Lost };
+    assert!(stage.give(lost).unwrap().1.is_empty());
+    let said = Outcome::Said { attempt: 1, text: "late".into() };
+    assert!(
+        stage.give(Input::Progress { id: format!("{turn}/model"), progress: said }).unwrap().1.is_empty()
+    );
+}
+
+#[test]
+fn p6_a_result_that_comes_twice_counts_once() {
+    let mut stage = stage();
+    let steps = json!([{ "tool": "sleep" }, { "tool": "sleep" }]);
+    let turn = stage.submit("thrd_1", steps);
+    let first = stage.calls()[0].clone();
+    assert!(classes(&stage.returns(&turn, &first)).contains(&"tool.result"));
+    assert!(
+        stage.returns(&turn, &first).is_empty(),
+        "the second call is not answered by the first one's result"
+    );
+    let second = stage.calls()[1].clone();
+    assert_eq!(classes(&stage.returns(&turn, &second)).last(), Some(&"turn.completed"));
+    assert_eq!((stage.count("tool.result"), stage.count("turn.completed")), (2, 1));
+}
+
+#[test]
+fn what_nobody_has_asked_for_changes_nothing() {
+    let mut stage = stage();
+    let turn = stage.submit("thrd_1", json!([{ "sleep": 1_000 }, { "say": "x" }]));
+    for name in ["", "/", "nonsense", "turn_none/pause", "retry", "timeout"] {
+        assert!(stage.due(name).is_empty(), "{name}");
+    }
+    for name in ["pause", "retry", "sleep/call_none", "action/actn_none", "sleep", "tool/call_none", ""] {
+        assert!(stage.due(&format!("{turn}/{name}")).is_empty(), "{name}");
+    }
+    for id in ["", "nonsense", "turn_none/tool/call_1"] {
+        assert!(
+            stage.give(Input::Effect { id: id.into(), result: EffectResult::Lost }).unwrap().1.is_empty(),
+            "{id}"
+        );
+    }
+    assert!(stage.hear(Message::GoOn { turn: None }).is_empty());
+    assert!(stage.hear(Message::GoOn { turn: Some(turn.clone()) }).is_empty());
+    let strange = TurnId::parse("turn_none").unwrap();
+    for message in [
+        ended(None, 9),
+        ended(Some(&strange), 0),
+        ended(Some(&turn), 7),
+        Message::ChildClosed { parent: Slot { turn: Some(turn.clone()), group: 3 } },
+        Message::ChildClosed { parent: Slot { turn: None, group: 0 } },
+        Message::Close(Close { reason: None, by: "nobody".into() }),
+    ] {
+        assert!(stage.hear(message).is_empty());
+    }
+    let run = stage.state.work.as_ref().unwrap().threads[0].run.as_ref().unwrap();
+    assert!(!run.is_closing() && run.children.is_empty());
+}
+
+#[test]
+fn a_session_that_nobody_made_hears_nothing() {
+    let mut stage = stage();
+    assert!(stage.hear(ended(None, 0)).is_empty() && stage.due("turn_1/deadline").is_empty());
+    assert!(stage.give(Input::Command(Command::Archive)).is_err());
+    assert!(stage.state.work.is_none());
+}
+
+#[test]
+fn p11_a_turn_that_is_over_does_not_go_on() {
+    let mut stage = stage();
+    let turn = stage
+        .submit("thrd_1", json!([{ "spawn": { "count": 2, "script": [], "join": "none" } }, { "say": "x" }]));
+    assert_eq!(stage.count("turn.completed"), 1);
+    let told = stage.told.len();
+    stage.hear(Message::GoOn { turn: Some(turn.clone()) });
+    stage.due(&format!("{turn}/deadline"));
+    stage.hear(ended(Some(&turn), 0));
+    assert!(stage.state.work.as_ref().unwrap().is_open(&turn), "one of its children goes on");
+    stage.hear(ended(Some(&turn), 0));
+    assert!(!stage.state.work.as_ref().unwrap().is_open(&turn));
+    stage.hear(ended(Some(&turn), 0));
+    stage.interrupt(&turn);
+    assert_eq!(stage.told.len(), told, "nothing is said after its end");
+}
+
+#[test]
+fn p11_a_join_fires_once_and_a_cancel_waits_for_every_child() {
+    let mut stage = stage();
+    let turn = stage.submit("thrd_1", json!([{ "spawn": { "count": 3, "script": [] } }]));
+    stage.hear(ended(Some(&turn), 0));
+    stage.interrupt(&turn);
+    assert_eq!(stage.count("turn.failed"), 0, "two are not closed");
+    stage.interrupt(&turn);
+    stage.hear(ended(Some(&turn), 0));
+    assert_eq!(stage.count("turn.failed"), 0, "one is not closed");
+    stage.hear(ended(Some(&turn), 0));
+    assert_eq!(
+        (stage.count("turn.failed"), stage.count("tool.result"), stage.count("tool.failed")),
+        (1, 0, 1)
+    );
+    stage.hear(ended(Some(&turn), 0));
+    assert_eq!(stage.count("turn.failed"), 1);
+}
+
+#[test]
+fn p11_a_child_that_is_taken_up_again_while_everything_is_closed_is_waited_for() {
+    let mut stage = stage();
+    let turn = stage.submit("thrd_1", json!([{ "spawn": { "count": 2, "script": [] } }]));
+    stage.hear(ended(Some(&turn), 0));
+    stage.interrupt(&turn);
+    let parent = Slot { turn: Some(turn.clone()), group: 0 };
+    stage.hear(Message::ChildReopened { parent, id: "sub_1".into() });
+    stage.hear(ended(Some(&turn), 0));
+    assert_eq!(stage.count("turn.failed"), 0, "the one that was taken up again is open");
+    let again = Message::ChildEnded {
+        parent: Slot { turn: Some(turn.clone()), group: 0 },
+        id: "sub_1".into(),
+        status: SubagentStatus::Cancelled,
+        live: false,
+        again: true,
+        error: None,
+    };
+    stage.hear(again);
+    assert_eq!(stage.count("turn.failed"), 1);
+}
+
+#[test]
+fn tools_that_are_not_safe_beside_others_run_alone_and_in_order() {
+    let mut stage = stage();
+    let steps = json!([{ "tools": [{ "tool": "sleep" }, { "tool": "alone" }, { "tool": "alone" }, { "tool": "sleep" }] }]);
+    let turn = stage.submit("thrd_1", steps);
+    let mut order = vec![stage.calls().len()];
+    for at in 0..4 {
+        let call = stage.calls()[at].clone();
+        stage.returns(&turn, &call);
+        order.push(stage.calls().len());
+    }
+    assert_eq!(order, [1, 2, 3, 4, 4], "each begins when the one before is observed");
+    assert_eq!(stage.count("turn.completed"), 1);
+}
+
+#[test]
+fn p10_a_tool_that_may_change_something_waits_for_a_decision_and_a_no_is_observed() {
+    let mut stage = stage();
+    let turn = stage.submit("thrd_1", json!([{ "tool": "write" }, { "say": "went on" }]));
+    assert!(stage.calls().is_empty(), "it has not begun");
+    let action = stage.last("action.required").ids.action().unwrap().clone();
+    let answer = |decision: &str| {
+        Command::Respond(Response {
+            action: action.clone(),
+            decision: decision.into(),
+            by: "test".into(),
+            reason: None,
+            payload: None,
+        })
+    };
+    let wrong = stage.give(Input::Command(answer("perhaps"))).unwrap_err();
+    assert_eq!(wrong.field(), Some("decision"));
+    stage.give(Input::Command(answer("deny"))).unwrap();
+    let Payload::ToolFailed(failed) = &stage.last("tool.failed").payload else { panic!() };
+    assert_eq!(failed.error.code, "forbidden");
+    assert_eq!(stage.last("turn.completed").ids.turn(), Some(&turn));
+    assert!(stage.give(Input::Command(answer("allow"))).is_err(), "decided is decided");
+    assert_eq!(stage.count("tool.result"), 0);
+}
+
+#[test]
+fn p9_a_state_stays_small_whatever_its_runs_wait_for() {
+    let mut stage = stage();
+    let name = |at: usize| format!("thrd_{at}");
+    let args = json!({ "text": "x".repeat(5_000), "ms": 1 });
+    let several: Vec<Value> = (0..16).map(|_| json!({ "tool": "sleep", "args": args })).collect();
+    for at in 0..6 {
+        stage.submit(&name(at), json!([{ "tools": several }]));
+    }
+    for at in 6..9 {
+        let text = "y".repeat(2_000);
+        stage.submit(&name(at), json!([{ "approve": { "prompt": text, "decisions": ["yes", "no"] } }]));
+    }
+    for at in 9..12 {
+        let child = json!([{ "say": "z".repeat(15_000) }]);
+        stage.submit(&name(at), json!([{ "spawn": { "count": 1_000_000, "script": child } }]));
+    }
+    for at in 0..64 {
+        stage.submit(&name(at % 12), json!([{ "say": "w".repeat(12_000) }]));
+    }
+    assert_eq!(stage.count("turn.started"), 12);
+    let bytes = stage.stored_bytes();
+    assert!(bytes < 90 * 1024, "{bytes} bytes");
+    let thread = ThreadId::parse("thrd_0").unwrap();
+    assert_eq!(stage.state.work.as_ref().unwrap().threads[0].id, thread);
+    assert_eq!(somebody(kind::SESSION, "sess_stage").kind(), kind::SESSION);
+}

@@ -9,7 +9,7 @@ use super::{Command, Reply, State, Subagent, Work};
 use crate::{
     control::Error,
     entity::{
-        Child, Close, Host, Message, Parent, Start,
+        Child, Close, Host, Message, Parent, Start, kind,
         parent::{self, Spawner},
         records,
     },
@@ -108,7 +108,9 @@ fn begin(host: &Host, id: SubagentId, start: Start, moment: &Moment<'_>) -> Deci
     draft.tell_within(&ids, SubagentScope { subagent: id.clone() }, spawned);
     let above = lineage.subagent.as_ref().map_or(start.session.as_str(), |subagent| subagent.as_str());
     draft.set_record(records::subagent(&start.session, above, id.as_str()), &[][..]);
-    if let Some(task) = &lineage.task {
+    // What works for a task further up is below somebody who does, and is listed there.
+    let is_of_task = start.parent.as_ref().is_some_and(|parent| parent.address.kind() == kind::TASK);
+    if let Some(task) = lineage.task.as_ref().filter(|_| is_of_task) {
         draft.set_record(records::subagent(&start.session, task.as_str(), id.as_str()), &[][..]);
     }
     draft.count(records::count(&start.session, "subagents", SubagentStatus::Running.as_str()), 1);
@@ -166,7 +168,7 @@ impl Step<'_> {
         match command {
             Command::Input { input, by } => {
                 self.require_open()?;
-                if !self.draft.take_room(Source::Inline(input.clone()).size()) {
+                if !self.draft.take_spare(Source::Inline(input.clone()).size()) {
                     return Err(Error::rate_limited(
                         1_000,
                         "the subagent has too much going on to hear more",
@@ -180,6 +182,10 @@ impl Step<'_> {
             Command::Respond(response) => self.respond(response)?,
             Command::Spawn { args, source } => {
                 self.require_open()?;
+                if let Some(turn) = args.0.turn_id.as_ref().filter(|turn| **turn != self.work.run.turn) {
+                    let message = format!("the turn {turn} of the subagent {} is over", self.id);
+                    return Err(Error::conflict("not_running", message));
+                }
                 let spawner = Spawner {
                     turn: Some(&self.work.run.turn),
                     lineage: self.work.run.lineage(),

@@ -1,1 +1,119 @@
+//! What a subagent makes of what comes late, twice, or from nobody.
 
+use cadre_cluster::host::{EffectResult, Input};
+use serde_json::{Value, json};
+
+use super::{Command, Subagent};
+use crate::{
+    entity::{
+        Child, Close, Lineage, Message, Parent, Slot, Start, SubagentSpec, kind,
+        stage::{self, Stage, classes, script, session_id, somebody},
+    },
+    exec::Source,
+    fact::{payload::Payload, status::SubagentStatus},
+};
+
+fn stage() -> Stage<Subagent> {
+    Stage::new(Subagent(stage::host(Vec::new())), "sub_stage")
+}
+
+fn parent(id: &str) -> Option<Parent> {
+    Some(Parent { address: somebody(kind::SESSION, id), slot: Slot { turn: None, group: 0 } })
+}
+
+fn start(parent: Option<Parent>, steps: &Value) -> Message {
+    Message::Start(Box::new(Start {
+        session: session_id(),
+        parent,
+        lineage: Lineage::default(),
+        agent: "scripted".into(),
+        input: Source::Inline(script(steps)),
+        depth: 1,
+        what: Child::Subagent(SubagentSpec { deadline_ms: Some(1_000), ..SubagentSpec::default() }),
+    }))
+}
+
+fn close() -> Message {
+    Message::Close(Close { reason: Some("enough".into()), by: "test".into() })
+}
+
+fn child(status: SubagentStatus, live: bool) -> Message {
+    let parent = Slot { turn: None, group: 0 };
+    Message::ChildEnded { parent, id: "sub_child".into(), status, live, again: false, error: None }
+}
+
+#[test]
+fn a_second_start_by_whomever_changes_nothing() {
+    let mut stage = stage();
+    assert_eq!(
+        stage
+            .hear(start(parent("sess_one"), &json!([{ "sleep": 1 }])))
+            .first()
+            .map(|fact| fact.event_type().as_str()),
+        Some("subagent.spawned")
+    );
+    let before = stage.state.clone();
+    assert!(stage.hear(start(parent("sess_one"), &json!([{ "say": "again" }]))).is_empty());
+    assert!(stage.hear(start(parent("sess_two"), &json!([{ "say": "stolen" }]))).is_empty());
+    assert_eq!(stage.state, before);
+}
+
+#[test]
+fn what_is_not_a_subagent_and_what_was_never_started_is_nothing() {
+    let mut stage = stage();
+    assert!(stage.hear(close()).is_empty() && stage.due("turn_1/deadline").is_empty());
+    assert!(stage.hear(Message::GoOn { turn: None }).is_empty());
+    let command = Command::Close { reason: None, by: "test".into() };
+    assert!(stage.give(Input::Command(command)).is_err());
+    assert!(stage.state.work.is_none());
+}
+
+#[test]
+fn p11_it_ends_once_whatever_comes_after() {
+    let mut stage = stage();
+    stage.hear(start(parent("sess_one"), &json!([{ "sleep": 10_000 }])));
+    let turn = stage.last("turn.started").ids.turn().unwrap().to_string();
+    assert_eq!(classes(&stage.hear(close())), ["turn.failed", "subagent.closed"]);
+    let told = stage.told.len();
+    stage.hear(close());
+    stage.due(&format!("{turn}/deadline"));
+    stage.due(&format!("{turn}/sleep/call_1"));
+    stage.hear(Message::GoOn { turn: None });
+    stage.hear(child(SubagentStatus::Completed, false));
+    stage.hear(Message::ChildClosed { parent: Slot { turn: None, group: 0 } });
+    stage.give(Input::Effect { id: format!("{turn}/model"), result: EffectResult::Lost }).unwrap();
+    assert_eq!(stage.told.len(), told);
+    assert!(stage.state.work.as_ref().unwrap().closed);
+}
+
+#[test]
+fn p11_a_close_waits_for_children_and_a_second_one_does_not_hurry_it() {
+    let mut stage = stage();
+    stage.hear(start(parent("sess_one"), &json!([{ "spawn": { "count": 2, "script": [] } }])));
+    stage.hear(close());
+    stage.hear(child(SubagentStatus::Cancelled, true));
+    stage.hear(close());
+    stage.hear(child(SubagentStatus::Cancelled, false));
+    assert_eq!(stage.count("subagent.closed"), 0, "a child's own children go on");
+    stage.hear(Message::ChildClosed { parent: Slot { turn: None, group: 0 } });
+    assert_eq!(stage.count("subagent.closed"), 1);
+}
+
+#[test]
+fn a_deadline_ends_it_and_the_timers_of_a_former_attempt_do_not_touch_the_next() {
+    let mut stage = stage();
+    stage.hear(start(parent("sess_one"), &json!([{ "sleep": 10_000 }])));
+    let first = stage.last("turn.started").ids.turn().unwrap().to_string();
+    stage.pass(1_000);
+    stage.due(&format!("{first}/deadline"));
+    let Payload::SubagentFailed(failed) = &stage.last("subagent.failed").payload else { panic!() };
+    assert_eq!(failed.status, SubagentStatus::TimedOut);
+    let resume = Command::Resume { source: None, reason: None, by: "test".into() };
+    stage.give(Input::Command(resume)).unwrap();
+    let second = stage.last("turn.started").ids.turn().unwrap().to_string();
+    assert_ne!(first, second);
+    assert!(stage.due(&format!("{first}/deadline")).is_empty());
+    assert_eq!(stage.state.work.as_ref().unwrap().status, SubagentStatus::Running);
+    stage.due(&format!("{second}/deadline"));
+    assert_eq!(stage.count("subagent.failed"), 2, "each attempt ends once");
+}

@@ -241,7 +241,7 @@ impl Step<'_> {
             let message = format!("the task has {} children that are not closed", self.work.children.len());
             return Err(Error::rate_limited(1_000, message));
         }
-        if !self.draft.take_room(Group::BYTES_MAX) {
+        if !self.draft.take_spare(Group::BYTES_MAX) {
             return Err(Error::rate_limited(
                 1_000,
                 "the task has too much going on to take another below it",
@@ -285,8 +285,8 @@ impl Step<'_> {
     fn update(&mut self, args: UpdateTask) -> Result<(), Error> {
         self.require_open("be changed")?;
         let bytes = serde_json::to_vec(&args).map_or(usize::MAX, |json| json.len());
-        if !self.draft.take_room(bytes) {
-            return Err(Error::too_large(self.draft.room as u64, bytes as u64));
+        if !self.draft.take_spare(bytes) {
+            return Err(Error::too_large(self.draft.spare as u64, bytes as u64));
         }
         let spec = &mut self.work.spec.0;
         if let Some(objective) = &args.objective {
@@ -301,17 +301,25 @@ impl Step<'_> {
         if let Some(acceptance) = &args.acceptance {
             spec.acceptance.clone_from(acceptance);
         }
+        if let Some(constraints) = &args.constraints {
+            spec.constraints.clone_from(constraints);
+        }
+        if args.agent.is_some() {
+            self.work.agent.clone_from(&args.agent); // from the next attempt on
+        }
         let updated = TaskUpdated {
             title: args.title,
             objective: args.objective,
             visibility: args.visibility,
             priority: args.priority,
             assignee: args.assignee,
+            agent: args.agent,
             constraints: args.constraints,
             profile: args.profile,
             acceptance: args.acceptance,
             retry_policy: args.retry_policy,
             timeout_ms: args.timeout_ms,
+            reason: args.reason,
             ..Default::default()
         };
         self.tell(updated);
@@ -474,6 +482,8 @@ impl Step<'_> {
     fn timer(&mut self, name: &str) {
         match (name, split_name(name)) {
             ("retry", _) => self.retry_due(),
+            // A worker that is done is not too late any more.
+            ("heartbeat" | "timeout", _) if !self.is_tried() => {}
             ("heartbeat", _) => self.heartbeat_missed(),
             ("timeout", _) => self.timed_out(),
             (_, Some((turn, what))) => {
@@ -487,6 +497,11 @@ impl Step<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether an attempt goes on.
+    fn is_tried(&self) -> bool {
+        self.work.attempt.as_ref().is_some_and(|attempt| attempt.open)
     }
 
     fn effect(&mut self, id: &str, result: EffectResult<Outcome>) {

@@ -123,7 +123,7 @@ impl Step<'_> {
         if self.work.needs.len() >= limit {
             return Err(Error::rate_limited(60_000, format!("a task waits for at most {limit} others")));
         }
-        if !self.draft.take_room(EDGE_BYTES_MAX) {
+        if !self.draft.take_spare(EDGE_BYTES_MAX) {
             return Err(Error::rate_limited(60_000, "the task has too much going on to wait for another"));
         }
         self.need(other);

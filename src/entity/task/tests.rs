@@ -1,1 +1,133 @@
+//! What a task makes of what comes late, twice, or from nobody.
 
+use cadre_cluster::host::Input;
+use serde_json::{Value, json};
+
+use super::{Command, Task};
+use crate::{
+    control,
+    entity::{
+        Child, Close, Lineage, Message, Named, Start, kind,
+        stage::{self, Stage, classes, session_id, somebody},
+    },
+    exec::Source,
+    fact::{id::TaskId, status::TaskStatus},
+};
+
+fn stage(more: Value) -> Stage<Task> {
+    let mut args = json!({ "objective": "o" });
+    args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let start = Start {
+        session: session_id(),
+        parent: None,
+        lineage: Lineage::default(),
+        agent: "scripted".into(),
+        input: Source::Inline(Vec::new()),
+        depth: 0,
+        what: Child::Task(Named(Box::new(control::parse(args).unwrap()))),
+    };
+    let mut stage = Stage::new(Task(stage::host(Vec::new())), "task_stage");
+    stage.give(Input::Command(Command::Create(Box::new(start)))).unwrap();
+    stage
+}
+
+fn by() -> String {
+    "test".into()
+}
+
+fn task(id: &str) -> TaskId {
+    TaskId::parse(id).unwrap()
+}
+
+impl Stage<Task> {
+    fn status(&self) -> TaskStatus {
+        self.state.work.as_ref().unwrap().status
+    }
+
+    fn tell(&mut self, command: Command) {
+        self.give(Input::Command(command)).unwrap();
+    }
+
+    fn complete(&mut self) {
+        let args = control::parse(json!({ "taskId": "task_stage" })).unwrap();
+        self.tell(Command::Complete { args: Named(Box::new(args)), by: by() });
+    }
+}
+
+#[test]
+fn p11_a_task_that_is_over_is_neither_late_nor_lost_nor_tried_again() {
+    let policy = json!({ "maxAttempts": 3, "backoffMs": 1, "maxBackoffMs": 1 });
+    let mut stage =
+        stage(json!({ "timeoutMs": 5, "constraints": { "heartbeatMs": 5 }, "retryPolicy": policy }));
+    stage.complete();
+    let told = stage.told.len();
+    for name in ["timeout", "heartbeat", "retry", "nonsense", "turn_1/deadline"] {
+        stage.due(name);
+    }
+    stage.hear(Message::Close(Close { reason: None, by: by() }));
+    stage.hear(Message::GoOn { turn: None });
+    stage.hear(Message::DependencyEnded { task: task("task_other"), status: TaskStatus::Completed });
+    assert_eq!((stage.told.len(), stage.status()), (told, TaskStatus::Completed));
+}
+
+#[test]
+fn p11_a_retry_that_was_waiting_does_not_come_after_a_cancel() {
+    let policy = json!({ "maxAttempts": 3, "backoffMs": 1_000, "maxBackoffMs": 1_000 });
+    let mut stage = stage(json!({ "retryPolicy": policy }));
+    let error = crate::fact::Failure::new("broken", "m").retryable();
+    stage.tell(Command::Fail { error, by: by() });
+    assert_eq!(stage.status(), TaskStatus::Retrying);
+    stage.due("timeout");
+    assert_eq!(stage.status(), TaskStatus::Retrying, "an attempt that is over cannot be too late");
+    stage.tell(Command::Cancel { reason: None, propagate: true, by: by() });
+    assert_eq!(stage.status(), TaskStatus::Cancelled);
+    let told = stage.told.len();
+    stage.due("retry");
+    assert_eq!((stage.told.len(), stage.count("task.attempt.started")), (told, 1));
+}
+
+#[test]
+fn only_what_it_waits_for_unblocks_it_and_only_when_it_completes() {
+    let mut stage = stage(json!({ "dependsOn": ["task_1", "task_2"] }));
+    let ended = |id: &str, status| Message::DependencyEnded { task: task(id), status };
+    assert!(stage.hear(ended("task_3", TaskStatus::Completed)).is_empty(), "nobody waits for that one");
+    stage.hear(ended("task_1", TaskStatus::Failed));
+    stage.hear(ended("task_2", TaskStatus::Completed));
+    assert_eq!(stage.status(), TaskStatus::Blocked);
+    assert!(stage.hear(ended("task_2", TaskStatus::Failed)).is_empty(), "completed is completed");
+    stage.hear(ended("task_1", TaskStatus::Completed));
+    assert_eq!(stage.status(), TaskStatus::Running);
+    assert!(stage.hear(ended("task_1", TaskStatus::Completed)).is_empty());
+    assert_eq!(stage.count("task.attempt.started"), 1);
+}
+
+#[test]
+fn a_task_that_nobody_made_says_so_to_who_waits_and_nothing_else() {
+    let mut stage = Stage::new(Task(stage::host(Vec::new())), "task_stage");
+    let watch = Message::Watch { task: task("task_1") };
+    let from = somebody(kind::TASK, "task_1");
+    assert!(stage.give(Input::Message { from, message: watch }).unwrap().1.is_empty());
+    assert!(stage.hear(Message::Close(Close { reason: None, by: by() })).is_empty());
+    assert!(stage.due("timeout").is_empty());
+    assert!(stage.give(Input::Command(Command::Start { by: by() })).is_err());
+    assert!(stage.state.work.is_none());
+}
+
+#[test]
+fn a_message_of_a_child_that_it_never_had_changes_no_count() {
+    let mut stage = stage(json!({}));
+    let from = somebody(kind::TASK, "task_strange");
+    let parent = crate::entity::Slot { turn: None, group: 4 };
+    let ended = Message::ChildEnded {
+        parent,
+        id: "task_strange".into(),
+        status: crate::fact::status::SubagentStatus::Failed,
+        live: false,
+        again: false,
+        error: None,
+    };
+    let (_, told) = stage.give(Input::Message { from, message: ended }).unwrap();
+    assert!(classes(&told).is_empty());
+    stage.complete();
+    assert_eq!(stage.status(), TaskStatus::Completed);
+}

@@ -34,7 +34,7 @@ impl Step<'_> {
         if self.work.watchers.contains(&task) {
             return;
         }
-        if self.work.watchers.len() < REMEMBERED_MAX && self.draft.take_room(BYTES_MAX) {
+        if self.work.watchers.len() < REMEMBERED_MAX && self.draft.take_spare(BYTES_MAX) {
             self.work.watchers.insert(task);
         } else {
             self.work.has_more_watchers = true;

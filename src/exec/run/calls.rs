@@ -6,14 +6,16 @@ use serde_json::Value;
 
 use super::{Ending, Phase, Run, policy, unfinished};
 use crate::{
-    blob,
     entity::{Child, Close, Named, Start, SubagentSpec, kind, records, task},
     exec::{
         Call, Draft, Effect, Group, HookPoint, OpenCall, Outcome, PermissionRequest, Permit, ToolOutput,
-        Verdict, call::CallState, children::Names, run::Source,
+        Verdict,
+        call::{CallState, Large},
+        children::Names,
+        run::Source,
     },
     fact::{
-        Failure, Ids, Time,
+        Failure, Ids, OutputRef, Time,
         id::{ActionId, CallId, Id, SubagentId},
         payload::{
             ActionRequired, ActionResolved, Decision, HookCompleted, HookStarted, OutputSpilled,
@@ -55,75 +57,104 @@ pub struct Response {
     pub payload: Option<String>,
 }
 
-/// What of an input goes along with a call and from there to each child.
-const CARRIED_BYTES_MAX: usize = 8 * 1024;
-/// What a model may ask for in one answer: it is remembered until it is done, several times over.
-const CALLS_BYTES_MAX: usize = 16 * 1024;
-/// How many calls of one answer run side by side; the others wait for their turn. Every one is an effect, and an entity
-/// has only so many.
-const CALLS_AT_ONCE_MAX: usize = 16;
-
-/// Keeps an input in a blob that is too large to be carried about.
-fn keep_apart(input: &mut Source, draft: &mut Draft<'_>) {
-    if input.size() <= CARRIED_BYTES_MAX {
-        return;
-    }
-    let Source::Inline(parts) = &*input else { return };
-    let content = serde_json::to_vec(parts).expect("parts serialize into memory without fail");
-    let name = draft.ids.next();
-    for (path, value) in blob::pieces_of(&name, "application/json", Some(&draft.session), content, draft.now)
-    {
-        draft.set_record(path, value);
-    }
-    *input = Source::Stored(name);
+/// Remembers who asks, and how that has ended, for whoever answers too late.
+pub(super) fn keep_action(action: &ActionId, status: Option<ActionStatus>, draft: &mut Draft<'_>) {
+    let (kind, id) = (draft.address.kind().to_owned(), draft.address.id().to_owned());
+    draft.set_record(records::action(action), records::Owner { kind, id, status }.encode());
 }
 
 /// What may be decided about a tool.
 const PERMISSION_DECISIONS: [&str; 2] = ["allow", "deny"];
 
-impl Run {
-    /// Takes what the model has asked for. Refused as a whole when it is more than can be remembered (P9).
-    pub(super) fn open_calls(&mut self, mut calls: Vec<Call>, draft: &mut Draft<'_>) -> Result<(), Failure> {
-        for call in &mut calls {
-            if let Call::Spawn { input, .. } | Call::Task { input, .. } = call {
+/// What of an input each child carries about; the rest is fetched.
+const CHILD_INPUT_BYTES_MAX: usize = 2 * 1024;
+
+/// A call that nobody has begun. Arguments of a tool that would make the state too large are kept apart from it.
+fn open(call: Call, draft: &mut Draft<'_>) -> OpenCall {
+    let (step, id, state) = (draft.ids.next(), draft.ids.next(), CallState::Waiting);
+    let (name, args) = match call {
+        Call::Tool { name, args } => (name, args),
+        mut call => {
+            if let Call::Spawn { input, .. } | Call::Task { input, .. } = &mut call {
                 keep_apart(input, draft);
             }
+            return OpenCall { step, id, call, state, parallel: false, large: None };
         }
-        let bytes = calls.iter().map(Call::size).sum::<usize>();
-        if bytes > CALLS_BYTES_MAX {
+    };
+    let engine = draft.engine;
+    let tool = engine.tool(&name);
+    let parallel = tool.is_some_and(|tool| tool.spec().parallel_safe);
+    let Some(tool) = tool.filter(|_| args.len() > ARGS_BYTES_MAX.min(draft.room.bytes)) else {
+        // Nobody reads what a tool is given that there is not.
+        let args = if tool.is_some() || args.len() <= ARGS_BYTES_MAX { args } else { "{}".into() };
+        return OpenCall { step, id, call: Call::Tool { name, args }, state, parallel, large: None };
+    };
+    let parsed: Value = serde_json::from_str(&args).unwrap_or(Value::Null);
+    let large = Large {
+        size_bytes: args.len() as u64,
+        deadline_ms: tool.deadline_ms(&parsed),
+        repeat: tool.repeat(&parsed),
+        refused: tool.check(&parsed).err(),
+        blob: draft.keep(args.into_bytes()),
+    };
+    let call = Call::Tool { name, args: String::new() };
+    OpenCall { step, id, call, state, parallel, large: Some(large) }
+}
+
+/// An input that is too large goes to each child by reference.
+fn keep_apart(input: &mut Source, draft: &mut Draft<'_>) {
+    if input.size() <= CHILD_INPUT_BYTES_MAX {
+        return;
+    }
+    let Source::Inline(parts) = &*input else { return };
+    let content = serde_json::to_vec(parts).expect("parts serialize into memory without fail");
+    *input = Source::Stored(draft.keep(content));
+}
+
+/// What the calls of one answer may take in a state, once what is large is kept apart. As much again may be in the
+/// effects that make them.
+const CALLS_BYTES_MAX: usize = 16 * 1024;
+/// What of a tool's arguments is part of the state, at most.
+const ARGS_BYTES_MAX: usize = 1024;
+
+impl Run {
+    /// Takes what the model has asked for. Refused as a whole when it is more than can be remembered (P9).
+    pub(super) fn open_calls(&mut self, calls: Vec<Call>, draft: &mut Draft<'_>) -> Result<(), Failure> {
+        let calls: Vec<_> = calls.into_iter().map(|call| open(call, draft)).collect();
+        let taken: usize = calls.iter().map(OpenCall::size).sum();
+        if taken > CALLS_BYTES_MAX {
             let message =
-                format!("the model asks for {bytes} bytes of calls at once, the limit is {CALLS_BYTES_MAX}");
+                format!("the calls of one answer take {taken} bytes, the limit is {CALLS_BYTES_MAX}");
             return Err(Failure::new("payload_too_large", message));
         }
-        // Once here, and once in the effect that makes the call.
-        if !draft.take_room(2 * bytes) {
+        if !draft.take_spare(2 * taken) {
             let message = "too much goes on at once here for another call to be remembered";
             return Err(Failure::new("rate_limited", message).retryable());
         }
-        self.calls = calls
-            .into_iter()
-            .map(|call| {
-                let parallel = match &call {
-                    Call::Tool { name, .. } => {
-                        draft.engine.tool(name).is_some_and(|tool| tool.spec().parallel_safe)
-                    }
-                    _ => false,
-                };
-                let state = CallState::Waiting;
-                OpenCall { step: draft.ids.next(), id: draft.ids.next(), call, state, parallel }
-            })
-            .collect();
+        draft.room.bytes = draft.room.bytes.saturating_sub(taken);
+        self.calls = calls;
         Ok(())
+    }
+
+    /// All calls are observed.
+    pub(super) fn close_calls(&mut self, draft: &mut Draft<'_>) {
+        draft.room.bytes += self.calls.iter().map(OpenCall::size).sum::<usize>();
+        self.calls.clear();
+    }
+
+    /// About how much of its owner's state the calls take.
+    pub fn calls_size(&self) -> usize {
+        self.calls.iter().map(OpenCall::size).sum()
     }
 
     /// Starts what may start. `Some` when the run has to end instead.
     pub(super) fn start_calls(&mut self, draft: &mut Draft<'_>) -> Option<Ending> {
-        let (mut alone, mut beside) = (true, 0);
+        let mut alone = true;
         for index in 0..self.calls.len() {
             let (state, parallel) = (&self.calls[index].state, self.calls[index].parallel);
             match state {
                 CallState::Done => continue,
-                CallState::Waiting if alone || parallel && beside < CALLS_AT_ONCE_MAX => {
+                CallState::Waiting if alone || parallel => {
                     self.start_call(index, draft);
                 }
                 _ => {}
@@ -133,7 +164,6 @@ impl Run {
                     return None;
                 }
                 alone = false;
-                beside += 1;
             }
         }
         None
@@ -164,11 +194,15 @@ impl Run {
                 draft.set_timer(self.timer(&name), until);
                 self.calls[index].state = CallState::Running { since: draft.now };
             }
+            Call::Spawn { .. } | Call::Task { .. }
+                if draft.room.groups == 0 || !draft.take_spare(Group::BYTES_MAX) =>
+            {
+                self.tell_started(index, draft);
+                let message = "too many groups of children are not closed: join or close some first";
+                self.failed(index, Failure::new("rate_limited", message).retryable(), None, draft);
+            }
             Call::Spawn { count, agent, input, join } => {
                 self.tell_started(index, draft);
-                if !self.has_room_for_children(index, draft) {
-                    return;
-                }
                 let base: SubagentId = draft.ids.next();
                 let names = Names::Derived(base.suffix().to_owned());
                 let start = self.start(agent, input, Child::Subagent(SubagentSpec::default()), draft);
@@ -176,9 +210,6 @@ impl Run {
             }
             Call::Task { args, input, join } => {
                 self.tell_started(index, draft);
-                if !self.has_room_for_children(index, draft) {
-                    return;
-                }
                 match task::from_call(&args, draft) {
                     Err(failure) => self.failed(index, failure, None, draft),
                     Ok((task, spec)) => {
@@ -199,18 +230,6 @@ impl Run {
         }
     }
 
-    /// Whether another group of children can be remembered; says so when it cannot.
-    fn has_room_for_children(&mut self, index: usize, draft: &mut Draft<'_>) -> bool {
-        let limit = draft.engine.limits.children_open;
-        if self.children.len() < limit && draft.take_room(Group::BYTES_MAX) {
-            return true;
-        }
-        let message =
-            format!("{} groups of children are not closed: wait for some of them", self.children.len());
-        self.failed(index, Failure::new("rate_limited", message).retryable(), None, draft);
-        false
-    }
-
     fn start(&self, agent: String, input: Source, what: Child, draft: &Draft<'_>) -> Start {
         Start {
             session: draft.session.clone(),
@@ -226,6 +245,7 @@ impl Run {
     /// Starts a group, and waits for it if that is wanted.
     fn join(&mut self, index: usize, mut group: Group, draft: &mut Draft<'_>) {
         group.call = Some(self.calls[index].id.clone());
+        draft.room.groups = draft.room.groups.saturating_sub(1);
         let number = self.children.add(group);
         self.calls[index].state = CallState::Joining { group: number, since: draft.now };
         self.children.work(Some(&self.turn), draft);
@@ -269,8 +289,11 @@ impl Run {
             let failure = Failure::new("not_found", format!("there is no tool {name}"));
             return self.failed(index, failure, None, draft);
         };
-        let parsed: Value = serde_json::from_str(args).unwrap_or(Value::Null);
-        if let Err(reason) = tool.check(&parsed) {
+        let checked = match &self.calls[index].large {
+            Some(large) => large.refused.clone().map_or(Ok(()), Err),
+            None => tool.check(&serde_json::from_str(args).unwrap_or(Value::Null)),
+        };
+        if let Err(reason) = checked {
             self.tell_started(index, draft);
             return self.failed(index, Failure::new("invalid_argument", reason), None, draft);
         }
@@ -329,10 +352,16 @@ impl Run {
         let Call::Tool { name, args } = self.calls[index].call.clone() else { return };
         let Some(tool) = draft.engine.tool(&name).cloned() else { return };
         self.tell_started(index, draft);
-        let parsed: Value = serde_json::from_str(&args).unwrap_or(Value::Null);
-        let policy = policy(tool.deadline_ms(&parsed), tool.repeat(&parsed));
+        let (policy, stored) = match &self.calls[index].large {
+            Some(large) => (policy(large.deadline_ms, large.repeat), Some(large.blob.clone())),
+            None => {
+                let parsed: Value = serde_json::from_str(&args).unwrap_or(Value::Null);
+                (policy(tool.deadline_ms(&parsed), tool.repeat(&parsed)), None)
+            }
+        };
         let call = self.calls[index].id.clone();
-        let effect = Effect::Tool { call: call.clone(), name, args, session: draft.session.clone() };
+        let session = draft.session.clone();
+        let effect = Effect::Tool { call: call.clone(), name, args, session, stored };
         draft.start_effect(self.effect(&format!("tool/{call}")), effect, policy);
         self.calls[index].state = CallState::Running { since: draft.now };
     }
@@ -385,8 +414,7 @@ impl Run {
         if let Some(expires) = expires {
             draft.set_timer(self.timer(&format!("action/{action}")), expires);
         }
-        let owner = records::Owner { kind: draft.address.kind().into(), id: draft.address.id().into() };
-        draft.set_record(records::action(&action), owner.encode());
+        keep_action(&action, None, draft);
         self.calls[index].state = CallState::Asking { action, expires, permission };
     }
 
@@ -437,6 +465,7 @@ impl Run {
         };
         let (decision, by, reason) =
             (resolved.decision.clone(), resolved.by.clone(), resolved.reason.clone());
+        keep_action(&action, Some(resolved.status), draft);
         if permission {
             let resolved = PermissionResolved {
                 decision: if is_yes { Decision::Allow } else { Decision::Deny },
@@ -598,9 +627,19 @@ impl Run {
     }
 
     fn tell_started(&mut self, index: usize, draft: &mut Draft<'_>) {
-        let call = &self.calls[index].call;
-        let started =
-            ToolStarted { name: call.name().to_owned(), args: Some(call.args()), ..Default::default() };
+        let OpenCall { call, large, .. } = &self.calls[index];
+        let reference = |large: &Large| OutputRef {
+            reference: large.blob.clone().into(),
+            media_type: Some("application/json".into()),
+            size_bytes: Some(large.size_bytes),
+            title: None,
+        };
+        let started = ToolStarted {
+            name: call.name().to_owned(),
+            args: large.is_none().then(|| call.args()),
+            args_ref: large.as_ref().map(reference),
+            ..Default::default()
+        };
         draft.tell_within(&self.around, self.tool_scope(index), started);
     }
 

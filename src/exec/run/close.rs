@@ -1,7 +1,7 @@
 //! Ending a run before its time: its effects are told, its questions withdrawn, its children closed, and only then
 //! does it say that it is over (P11).
 
-use super::{Ending, Phase, Run};
+use super::{Ending, Phase, Run, calls::keep_action};
 use crate::{
     entity::Close,
     exec::{Call, Draft, call::CallState},
@@ -24,7 +24,7 @@ impl Run {
         for index in 0..self.calls.len() {
             self.stop_call(index, draft);
         }
-        self.calls.clear();
+        self.close_calls(draft);
         draft.cancel_timer(self.timer("deadline"));
         let by = ending.by.clone().unwrap_or_else(|| "parent".into());
         self.children.close(&Close { reason: ending.reason.clone(), by });
@@ -62,6 +62,7 @@ impl Run {
             CallState::Waiting | CallState::Done => {}
             CallState::Asking { action, .. } => {
                 draft.cancel_timer(self.timer(&format!("action/{action}")));
+                keep_action(&action, Some(ActionStatus::Cancelled), draft);
                 let resolved = ActionResolved {
                     decision: "cancelled".into(),
                     status: ActionStatus::Cancelled,

@@ -210,10 +210,11 @@ pub struct NewRun {
 
 /// How often a step is tried again by default.
 pub const STEP_RETRIES_MAX: u32 = 3;
-/// At how many positions it is remembered how often the model failed there.
-const FAILURES_MAX: usize = 128;
 /// The pause before the second try of a step; it doubles with each further one.
 const RETRY_PAUSE_MS: u64 = 50;
+
+/// At how many positions it is remembered how often the model failed there: of more, the first are forgotten.
+const FAILURES_MAX: usize = 256;
 
 impl Run {
     fn new(new: NewRun) -> Self {
@@ -294,6 +295,11 @@ impl Run {
         Self { source: Source::Inline(Vec::new()), ..self }
     }
 
+    /// What has to be remembered of a run that is over while children of it live on.
+    pub fn remains(self) -> Self {
+        Self { children: self.children, ..Self::left_of(self.thread, self.turn) }
+    }
+
     /// Does not ask the model any more until it may again.
     pub fn pause(&mut self, paused: bool) {
         self.paused = paused;
@@ -371,7 +377,7 @@ impl Run {
                         }
                         return None;
                     }
-                    self.calls.clear();
+                    self.close_calls(draft);
                     self.phase = Phase::Ready;
                 }
                 Phase::Closing => {
@@ -522,11 +528,11 @@ impl Run {
     }
 
     fn not_answered(&mut self, failure: Failure, draft: &mut Draft<'_>) -> Option<Ending> {
-        let failures = self.failures.entry(self.position.clone()).or_insert(0);
-        *failures = failures.saturating_add(1);
-        if self.failures.len() > FAILURES_MAX {
+        if self.failures.len() >= FAILURES_MAX {
             self.failures.pop_first();
         }
+        let failures = self.failures.entry(self.position.clone()).or_insert(0);
+        *failures = failures.saturating_add(1);
         let will_retry = failure.retryable && self.tries < self.retries_max;
         let attempt = self.tries + self.request.as_ref().map_or(1, |request| request.attempt);
         self.tell(draft, ModelFailed { error: failure.clone(), attempt, will_retry, ..Default::default() });

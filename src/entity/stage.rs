@@ -1,0 +1,123 @@
+//! One entity on a stage of its own: what it hears is given to it by hand, and what it says is collected.
+
+use std::sync::Arc;
+
+use cadre_cluster::{
+    address::Address,
+    clock::Timestamp,
+    codec,
+    host::{Entity, Input, Moment},
+};
+
+use super::{Host, Message, kind};
+use crate::{
+    control::Error,
+    exec::{Change, Engine, Tool},
+    fact::{Fact, Part, id::SessionId},
+};
+
+/// The tenant of all stages.
+pub const TENANT: &str = "stage";
+
+/// An entity, its state, and all that it has told so far.
+pub struct Stage<E: Entity> {
+    pub state: E::State,
+    pub told: Vec<Fact>,
+    entity: E,
+    address: Address,
+    now: Timestamp,
+    seed: u64,
+}
+
+/// The scripted agent and these tools.
+pub fn host(tools: Vec<Arc<dyn Tool>>) -> Host {
+    let mut engine = Engine::scripted(None);
+    for tool in tools {
+        engine.add_tool(tool);
+    }
+    Host::new(Arc::new(engine))
+}
+
+pub fn session_id() -> SessionId {
+    SessionId::parse("sess_stage").unwrap()
+}
+
+/// The address of anybody.
+pub fn somebody(kind: &str, id: &str) -> Address {
+    Address::new(TENANT, kind, id).unwrap()
+}
+
+/// A script as an input.
+pub fn script(script: &serde_json::Value) -> Vec<Part> {
+    vec![Part::text(script.to_string())]
+}
+
+impl<W, E> Stage<E>
+where
+    E: Entity<Fact = Change<W>, Refusal = Error, Message = Message>,
+{
+    pub fn new(entity: E, id: &str) -> Self {
+        let address = somebody(E::KIND, id);
+        let state = E::State::default();
+        Self { state, told: Vec::new(), entity, address, now: Timestamp(1_778_493_600_000), seed: 1 }
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, ms: u64) {
+        self.now = self.now.in_ms(ms);
+    }
+
+    /// Gives an input. The answer, and what it told.
+    pub fn give(&mut self, input: Input<E>) -> Result<(Option<E::Reply>, Vec<Fact>), Error> {
+        self.seed += 1;
+        let moment = Moment {
+            address: &self.address,
+            now: self.now,
+            seed: self.seed,
+            trace: None,
+            room_bytes: 64 * 1024,
+        };
+        let decision = self.entity.decide(&self.state, input, &moment)?;
+        let mut told = Vec::new();
+        for change in &decision.facts {
+            E::apply(&mut self.state, change);
+            if let Change::Told(fact) = change {
+                told.push((**fact).clone());
+            }
+        }
+        self.told.extend(told.iter().cloned());
+        Ok((decision.reply, told))
+    }
+
+    /// What it tells when it hears a message from some parent or child.
+    pub fn hear(&mut self, message: Message) -> Vec<Fact> {
+        let from = somebody(kind::SUBAGENT, "sub_somebody");
+        self.give(Input::Message { from, message }).unwrap().1
+    }
+
+    /// What it tells when a timer is due.
+    pub fn due(&mut self, name: &str) -> Vec<Fact> {
+        self.give(Input::Timer { name: name.into() }).unwrap().1
+    }
+
+    /// How much its state takes where it is stored.
+    pub fn stored_bytes(&self) -> usize {
+        codec::encode(&self.state).len()
+    }
+
+    /// How often it has told of a class.
+    pub fn count(&self, class: &str) -> usize {
+        classes(&self.told).iter().filter(|told| **told == class).count()
+    }
+
+    /// The last fact of a class.
+    pub fn last(&self, class: &str) -> &Fact {
+        let found = self.told.iter().rfind(|fact| fact.event_type().as_str() == class);
+        found.unwrap_or_else(|| panic!("no {class} in {:?}", classes(&self.told)))
+    }
+}
+
+/// The classes of facts, in order.
+pub fn classes(facts: &[Fact]) -> Vec<&'static str> {
+    facts.iter().map(|fact| fact.event_type().as_str()).collect()
+}
