@@ -16,8 +16,11 @@
 //! An item that waits to be tried again, or whose children live on, keeps its slot; so what a job holds is bounded by its
 //! concurrency.
 
+mod attempt;
+mod command;
 mod decide;
 mod ending;
+mod fetch;
 mod flow;
 mod item;
 mod load;
@@ -29,13 +32,11 @@ mod spec;
 mod tell;
 #[cfg(test)]
 mod tests;
-
-use std::collections::VecDeque;
+mod work;
 
 use async_trait::async_trait;
 use cadre_cluster::{
     address::Address,
-    clock::Timestamp,
     feed::NewEvent,
     host::{Decision, EffectContext, EffectError, Entity, Input, Moment},
     store::Store,
@@ -43,20 +44,18 @@ use cadre_cluster::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    command::{Command, Reply},
     item::{ItemCommand, ItemReply, ItemState, JobItem},
     record::{ItemRecord, Loaded, decode_view, encode_view},
     slots::{Phase, Slot, Slots},
     spec::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX, Create, Spec},
+    work::{Counts, Finish, Work},
 };
-use super::{Host, Lineage, Message, Named, Parent, kind};
+use super::{Host, Message, Named, kind};
 use crate::{
     control::Error,
     exec::{Change, Effect, Outcome},
-    fact::{
-        Failure,
-        id::{Id, ItemId, JobId, RunId, SessionId, child_suffix},
-        status::{ItemStatus, JobStatus},
-    },
+    fact::id::{Id, JobId, RunId, child_suffix},
     view::JobView,
 };
 
@@ -80,140 +79,6 @@ pub struct State {
     pub view: Named<JobView>,
     /// What it needs to go on; `None` before it is created.
     pub work: Option<Work>,
-}
-
-/// What a job has to remember.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Work {
-    /// Its id.
-    pub id: JobId,
-    /// Its session.
-    pub session: SessionId,
-    /// Who started it.
-    pub parent: Option<Parent>,
-    /// Where it comes from.
-    pub lineage: Lineage,
-    /// How far it is from a session's own turn.
-    pub depth: u32,
-    /// A hash of what it was created with, to recognise the same request.
-    pub fingerprint: u128,
-    /// When it was created.
-    pub created: Timestamp,
-    /// What holds for all items.
-    pub spec: Named<Box<Spec>>,
-    /// How many items there are.
-    pub items: u32,
-    /// How it stands.
-    pub status: JobStatus,
-    /// How many items of this run have ended how.
-    pub counts: Counts,
-    /// How many had ended when that was last told.
-    pub told: u32,
-    /// When this run began.
-    pub since: Timestamp,
-    /// The first item of this run that was not started.
-    pub next: u32,
-    /// The items that are under way.
-    pub slots: Slots,
-    /// Ended items that somebody wants tried again, in the order of asking.
-    pub asked: VecDeque<u32>,
-    /// Items that were fetched and are not started.
-    pub buffer: VecDeque<Loaded>,
-    /// Whether items are being fetched.
-    pub loading: bool,
-    /// How often items were fetched; the number of the fetch that goes on.
-    pub loads: u64,
-    /// When the timer for further attempts is set to.
-    pub retry_at: Option<Timestamp>,
-    /// How this run will end once everything is closed.
-    pub ending: Option<Finish>,
-    /// The next scheduled time that nothing was done about.
-    pub scheduled: Option<Timestamp>,
-    /// How often it has run.
-    pub runs: u32,
-    /// Whether it has ended before.
-    pub ended_before: bool,
-    /// Whether nothing is open.
-    pub closed: bool,
-}
-
-/// How many items have ended how.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// As they should.
-    pub completed: u32,
-    /// Failed, timed out or lost.
-    pub failed: u32,
-    /// Cancelled, or never begun when the job was.
-    pub cancelled: u32,
-}
-
-impl Counts {
-    /// All that have ended.
-    pub fn ended(&self) -> u32 {
-        self.completed + self.failed + self.cancelled
-    }
-
-    /// The count of a status, if it is one of an end.
-    fn of(&mut self, status: ItemStatus) -> Option<&mut u32> {
-        match status {
-            ItemStatus::Completed => Some(&mut self.completed),
-            ItemStatus::Failed | ItemStatus::TimedOut | ItemStatus::Lost => Some(&mut self.failed),
-            ItemStatus::Cancelled => Some(&mut self.cancelled),
-            ItemStatus::Pending | ItemStatus::Running => None,
-        }
-    }
-}
-
-/// How a run of a job ends before its time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finish {
-    /// Cancelled or timed out.
-    pub status: JobStatus,
-    /// What went wrong.
-    pub error: Failure,
-    /// Why.
-    pub reason: Option<String>,
-    /// Who wanted it.
-    pub by: String,
-    /// Every item below this index was told.
-    pub told: u32,
-}
-
-/// What a caller asks of a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Command {
-    /// Be. The records of all items are there.
-    Create(Box<Create>),
-    /// Try an item again.
-    Retry {
-        /// Its place.
-        index: u32,
-        /// Its id.
-        item: ItemId,
-        /// How its record says that it stands; pending when it has none.
-        status: ItemStatus,
-        /// Who wants it.
-        by: String,
-    },
-    /// End, with everything below.
-    Cancel {
-        /// Why.
-        reason: Option<String>,
-        /// Who wants it.
-        by: String,
-    },
-}
-
-/// What a caller is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reply {
-    /// The job.
-    pub job: JobId,
-    /// Its session.
-    pub session: SessionId,
-    /// How it stands.
-    pub status: JobStatus,
 }
 
 cadre_cluster::stored! { State: "job", Command: "job command", Reply: "job reply" }

@@ -1,0 +1,45 @@
+//! What is asked of a job, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::Create;
+use crate::fact::{
+    id::{ItemId, JobId, SessionId},
+    status::{ItemStatus, JobStatus},
+};
+
+/// What a caller asks of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Be. The records of all items are there.
+    Create(Box<Create>),
+    /// Try an item again.
+    Retry {
+        /// Its place.
+        index: u32,
+        /// Its id.
+        item: ItemId,
+        /// How its record says that it stands; pending when it has none.
+        status: ItemStatus,
+        /// Who wants it.
+        by: String,
+    },
+    /// End, with everything below.
+    Cancel {
+        /// Why.
+        reason: Option<String>,
+        /// Who wants it.
+        by: String,
+    },
+}
+
+/// What a caller is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The job.
+    pub job: JobId,
+    /// Its session.
+    pub session: SessionId,
+    /// How it stands.
+    pub status: JobStatus,
+}
