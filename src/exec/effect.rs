@@ -43,6 +43,15 @@ pub enum Effect {
         /// Whether they ran before, and what that left matters.
         again: bool,
     },
+    /// Remove what is kept apart for items of a job, and say which attempts were made at them.
+    Remove {
+        /// Which job.
+        job: JobId,
+        /// The first.
+        from: u32,
+        /// Up to but not including.
+        to: u32,
+    },
 }
 
 /// What came of it.
@@ -66,6 +75,13 @@ pub enum Outcome {
     Returned(Result<ToolOutput, Failure>),
     /// The first of the items that were asked for: at least one.
     Items(Vec<Loaded>),
+    /// Nothing is kept apart for the items below `to` any more.
+    Removed {
+        /// Up to but not including.
+        to: u32,
+        /// The last attempts at them, by item.
+        attempts: Vec<(u32, u32)>,
+    },
 }
 
 /// What a tool returned, small enough for a fact.

@@ -65,7 +65,9 @@ impl Engine {
             Effect::Tool { call, name, args, session } => {
                 self.call_tool(&call, &name, &args, session, &context).await
             }
-            Effect::Items { .. } => Err(EffectError::fatal("only a job fetches its items")),
+            Effect::Items { .. } | Effect::Remove { .. } => {
+                Err(EffectError::fatal("only a job fetches and removes its items"))
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is asked of a job, and what it answers.
 
+use cadre_cluster::clock::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Create;
@@ -11,8 +12,22 @@ use crate::fact::{
 /// What a caller asks of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Command {
+    /// Be got ready: the items are about to be written.
+    Prepare {
+        /// The session that the job will belong to, unless it was got ready before.
+        session: SessionId,
+        /// A hash of the whole request.
+        fingerprint: u128,
+        /// How many items there will be.
+        items: u32,
+    },
     /// Be. The records of all items are there.
     Create(Box<Create>),
+    /// Be not, after all: what was written for that request goes.
+    Abandon {
+        /// A hash of the whole request.
+        fingerprint: u128,
+    },
     /// Try an item again.
     Retry {
         /// Its place.
@@ -42,4 +57,8 @@ pub struct Reply {
     pub session: SessionId,
     /// How it stands.
     pub status: JobStatus,
+    /// Since when it is being got ready, while it is not there.
+    pub prepared: Option<Timestamp>,
+    /// When it runs next.
+    pub next: Option<Timestamp>,
 }

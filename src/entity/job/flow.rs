@@ -1,6 +1,6 @@
 //! What goes on in a job: which items are started, and which once more by hand.
 
-use super::{Loaded, Phase, Slot, decide::Step, run_id};
+use super::{Loaded, Phase, Slot, decide::Step, removal, run_id};
 use crate::{
     control::Error,
     entity::{Child, ItemSpec, Message, Parent, Slot as ParentSlot, Start, kind},
@@ -94,6 +94,10 @@ impl Step<'_> {
             phase: Phase::Running,
         };
         self.work.slots.put(slot);
+        if slot.attempt > 1 {
+            // What it left is known; a job that runs every minute must not leave more behind each time.
+            removal::forget(&mut self.draft, &self.work.id, index, slot.attempt - 1);
+        }
         let run = run_id(&self.work.id, index, slot.attempt);
         let to = self.draft.peer(kind::ITEM, run.as_str());
         let retries_max = if self.work.spec.retry_policy.is_some() { 0 } else { STEP_RETRIES_MAX };

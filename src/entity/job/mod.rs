@@ -24,7 +24,9 @@ mod fetch;
 mod flow;
 mod item;
 mod load;
+mod prepare;
 mod record;
+mod removal;
 mod round;
 pub mod schedule;
 mod slots;
@@ -46,9 +48,10 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     command::{Command, Reply},
     item::{ItemCommand, ItemReply, ItemState, JobItem},
+    prepare::{ABANDONED_AFTER_MS, Preparation},
     record::{ItemRecord, Loaded, decode_view, encode_view},
     slots::{Phase, Slot, Slots},
-    spec::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX, Create, Spec},
+    spec::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX, Create, NewJob, Spec},
     work::{Counts, Finish, Work},
 };
 use super::{Host, Message, Named, kind};
@@ -79,6 +82,20 @@ pub struct State {
     pub view: Named<JobView>,
     /// What it needs to go on; `None` before it is created.
     pub work: Option<Work>,
+    /// While its items are being written, or removed because it never was.
+    #[serde(default)]
+    pub preparation: Option<Preparation>,
+}
+
+/// What a job keeps to itself.
+#[derive(Debug, Clone)]
+pub enum Kept {
+    /// What it needs to go on.
+    Work(Box<Work>),
+    /// That it is being got ready.
+    Preparation(Preparation),
+    /// Nothing: it never was.
+    Nothing,
 }
 
 cadre_cluster::stored! { State: "job", Command: "job command", Reply: "job reply" }
@@ -101,7 +118,7 @@ impl Entity for Job {
     type Reply = Reply;
     type Refusal = Error;
     type Message = Message;
-    type Fact = Change<Work>;
+    type Fact = Change<Kept>;
     type Effect = Effect;
     type Outcome = Outcome;
 
@@ -114,14 +131,19 @@ impl Entity for Job {
         decide::decide(&self.host, state, input, moment)
     }
 
-    fn apply(state: &mut State, change: &Change<Work>) {
+    fn apply(state: &mut State, change: &Change<Kept>) {
         match change {
             // What it says of an item is in that item's record already.
             Change::Told(fact) => drop(state.view.apply(fact)),
-            Change::Kept(work) => {
-                state.view.session_id = Some(work.session.clone());
-                state.work = Some((**work).clone());
-            }
+            Change::Kept(kept) => match &**kept {
+                Kept::Work(work) => {
+                    state.view.session_id = Some(work.session.clone());
+                    state.work = Some((**work).clone());
+                    state.preparation = None;
+                }
+                Kept::Preparation(preparation) => state.preparation = Some(preparation.clone()),
+                Kept::Nothing => state.preparation = None,
+            },
         }
     }
 
@@ -129,7 +151,7 @@ impl Entity for Job {
         state.work.as_ref().map(|work| work.session.to_string())
     }
 
-    fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
+    fn event(&self, change: &Change<Kept>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
             Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
             Change::Kept(_) => None,
@@ -141,11 +163,19 @@ impl Entity for Job {
             Effect::Items { job, ranges, again } => {
                 load::load(&self.store, context.address.tenant(), &job, &ranges, again).await
             }
+            Effect::Remove { job, from, to } => {
+                let blobs = self.host.engine.blobs.as_ref();
+                removal::remove(&self.store, blobs, context.address.tenant(), &job, (from, to)).await
+            }
             other => self.host.engine.perform::<Self>(other, context).await,
         }
     }
 
     fn is_over(&self, state: &State) -> bool {
         state.work.as_ref().is_some_and(|work| work.closed)
+    }
+
+    fn is_forgotten(&self, state: &State) -> bool {
+        state.work.is_none() && state.preparation.is_none()
     }
 }

@@ -68,6 +68,9 @@ pub struct Work {
     pub ended_before: bool,
     /// Whether nothing is open.
     pub closed: bool,
+    /// Set once it has been over for so long that its items go: every item below is removed.
+    #[serde(default)]
+    pub removed: Option<u32>,
 }
 
 /// How many items have ended how.
