@@ -230,12 +230,13 @@ async fn an_item_of_any_size_runs_with_the_instruction_of_its_job() {
             |n: usize| json!({ "type": "blob", "ref": format!("blob_{n:0>100}"), "mediaType": "text/plain" });
         (0..parts).map(part).collect()
     };
+    let all = [1, 10, 200, 1_000].map(|parts| json!({ "input": only_refs(parts) }));
     let args = json!({
         "jobId": "job_big",
         "sessionId": "sess_big",
         "instruction": json!([{ "say": "as I was told" }]).to_string(),
         // Within a message, in what is sent to an entity, and beyond both.
-        "items": [1, 10, 200, 1_000].map(|parts| json!({ "input": only_refs(parts) })),
+        "items": all,
     });
     rig.call("create_job", args).await;
     let over = |event: &Value| event["type"] == "job.completed" || event["type"] == "job.failed";
@@ -259,17 +260,15 @@ async fn p2_a_crash_in_the_middle_of_a_create_is_gone_on_with_by_its_retry() {
         "items": all,
         "schedule": { "intervalMs": 60_000, "startAt": start },
     });
-    let (runtime, store) = (rig.runtime.clone(), rig.store());
-    let first = args.clone();
-    let create = tokio::spawn(async move {
-        runtime.call(&Caller::local(), "create_job", first, Some("key-of-the-job"), PATIENCE).await
-    });
-    rig.eventually("some items are written", async || {
+    let store = rig.store();
+    let create = rig.keyed("key-of-the-job", "create_job", args.clone());
+    let some = rig.eventually("some items are written", async || {
         (stored(&store, "job_huge").await.0 >= 5_000).then_some(())
-    })
-    .await;
-    create.abort();
-    drop(create.await);
+    });
+    tokio::select! {
+        answer = create => panic!("it was done before anything could go wrong: {answer:?}"),
+        () = some => {}
+    }
     drop(store);
     rig = rig.crash().await;
     let (found, is_known) = stored(&rig.store(), "job_huge").await;

@@ -19,7 +19,10 @@ async fn p11_a_cancel_in_the_middle_closes_everything_and_nothing_follows() {
     let mut scripts = vec!["[]"; 5];
     scripts.extend([spawns; 40]);
     world.create(&scripts, Spec { concurrency: Some(6), ..Spec::default() }).await.unwrap();
-    world.until("some run", |state| state.view.counts.running == 6).await;
+    let six_spawn = |state: &crate::entity::job::State| {
+        (state.view.counts.completed, state.view.counts.running) == (5, 6)
+    };
+    world.until("six of those that spawn run", six_spawn).await;
     assert_eq!(world.cancel().await.status, JobStatus::Cancelling);
     assert!(world.retry(0).await.is_err(), "nothing begins while it is being cancelled");
     let state = world.over().await;
