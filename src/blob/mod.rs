@@ -117,6 +117,9 @@ pub fn pieces_of(
 /// How long blobs are kept unless somebody says otherwise.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// A blob that somebody removes is there for as long as anybody may need it: a hundred years.
+const KEPT_FOR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 impl Blobs {
     /// Well below the largest value of any store.
     const PIECE_BYTES: usize = 64 * 1024;
@@ -132,6 +135,30 @@ impl Blobs {
 
     /// Writes a blob. Writing the same one again changes nothing.
     pub async fn write(&self, tenant: &str, new: NewBlob) -> Result<BlobMeta, BlobError> {
+        self.write_for(tenant, new, self.ttl).await
+    }
+
+    /// Writes a blob that does not expire by itself: whoever writes it removes it.
+    pub async fn keep(&self, tenant: &str, new: NewBlob) -> Result<BlobMeta, BlobError> {
+        self.write_for(tenant, new, KEPT_FOR).await
+    }
+
+    /// Removes a blob before its time. One that is not there is no error.
+    pub async fn remove(&self, tenant: &str, blob: &BlobRef) -> Result<(), BlobError> {
+        let key = keys::data(tenant, &records::blob(blob));
+        let meta = self.store.begin().snapshot_get(&key).await?;
+        let meta: Option<BlobMeta> = meta.map(|meta| codec::decode(&meta)).transpose()?;
+        self.commit(|tx| {
+            if let Some(meta) = &meta {
+                tx.clear(keys::data(tenant, &records::blob_expiry(meta.expires, blob)));
+            }
+            tx.clear_range(KeyRange::prefix(key.to_vec()));
+        })
+        .await?;
+        Ok(())
+    }
+
+    async fn write_for(&self, tenant: &str, new: NewBlob, ttl: Duration) -> Result<BlobMeta, BlobError> {
         if new.content.len() > Self::BYTES_MAX {
             return Err(BlobError::TooLarge { limit: Self::BYTES_MAX, actual: new.content.len() });
         }
@@ -141,7 +168,7 @@ impl Blobs {
             size_bytes: new.content.len() as u64,
             hash: hex(&Sha256::digest(&new.content)),
             created,
-            expires: created.after(self.ttl),
+            expires: created.after(ttl),
             session: new.session,
         };
         let pieces: Vec<Bytes> = (0..new.content.len())

@@ -3,7 +3,7 @@
 use cadre_cluster::address::Address;
 use serde::{Deserialize, Serialize};
 
-use super::{Named, session::fingerprint};
+use super::{Named, job::NewJob, session::fingerprint};
 use crate::{
     control::args::CreateTask,
     exec::{Run, Source},
@@ -71,6 +71,8 @@ pub enum Message {
         /// How.
         status: TaskStatus,
     },
+    /// From a job to an attempt that is closed: nobody needs what is known of you any more.
+    Forget,
 }
 
 /// Which group of which turn of a parent.
@@ -118,7 +120,11 @@ impl Start {
 
     /// About how much it takes as a message.
     pub fn size(&self) -> usize {
-        400 + self.input.size()
+        let what = match &self.what {
+            Child::Job(job) => job.spec.instruction.len(),
+            _ => 0,
+        };
+        400 + self.input.size() + what
     }
 }
 
@@ -144,6 +150,8 @@ pub enum Child {
     Task(Named<Box<CreateTask>>),
     /// An item of a job.
     Item(ItemSpec),
+    /// A job, whose items are written.
+    Job(NewJob),
 }
 
 /// What a subagent is asked to be.

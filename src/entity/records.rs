@@ -9,9 +9,9 @@
 //! | `(SUBAGENT, session, parent, id)` | nothing | the subagent |
 //! | `(JOB, session, id)` | nothing | the job |
 //! | `(JOB_ALL, id)` | nothing | the job |
-//! | `(ITEM, job)` | the hash of the request that the items of the job are from, 16 bytes | the control plane |
-//! | `(ITEM, job, index)` | what the item is, [`crate::entity::job::ItemRecord`] | the control plane, before the job |
-//! | `(ITEM_VIEW, job, index)` | how an item that ever began stands, [`crate::view::ItemView`] | the job |
+//! | `(TASK_JOB, task, id)` | nothing | the job |
+//! | `(ITEM, job, index)` | what the item is, [`crate::entity::job::ItemRecord`], until it expires | the control plane, before the job |
+//! | `(ITEM_VIEW, job, index)` | how an item that ever began stands, [`crate::view::ItemView`], until it expires | the job |
 //! | `(TURN, session, thread, number)` | a turn that is over, [`crate::view::TurnView`] | the session |
 //! | `(TURN_KNOWN, turn, session)` | a turn that was submitted, [`KnownTurn`] | the session |
 //! | `(ACTION, id)` | who asks, and how that has ended, [`Owner`] | the asking entity |
@@ -51,6 +51,7 @@ const KEY_EXPIRY: i64 = 16;
 const ITEM_VIEW: i64 = 17;
 const TURN_KNOWN: i64 = 20;
 const TRIAL: i64 = 24;
+const TASK_JOB: i64 = 30;
 
 /// A turn that was submitted, for as long as its session is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,13 +175,22 @@ pub fn all_jobs() -> Vec<u8> {
     pack(&(JOB_ALL,))
 }
 
+/// A job of a task.
+pub fn task_job(task: &TaskId, id: &JobId) -> Vec<u8> {
+    pack(&(TASK_JOB, task.as_str(), id.as_str()))
+}
+
+/// All jobs of a task.
+pub fn task_jobs(task: &TaskId) -> Vec<u8> {
+    pack(&(TASK_JOB, task.as_str()))
+}
+
 /// An item of a job.
 pub fn item(job: &JobId, index: u32) -> Vec<u8> {
     pack(&(ITEM, job.as_str(), i64::from(index)))
 }
 
-/// All items of a job, and the path of the hash of the request that they are from: whoever writes items of a job first
-/// puts it there, and nobody writes those of another request.
+/// All items of a job.
 pub fn items(job: &JobId) -> Vec<u8> {
     pack(&(ITEM, job.as_str()))
 }

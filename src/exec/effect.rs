@@ -53,6 +53,15 @@ pub enum Effect {
         /// Only those that come after this one.
         after: Option<TaskId>,
     },
+    /// Remove what is kept apart for items of a job, and say which attempts were made at them.
+    Remove {
+        /// Which job.
+        job: JobId,
+        /// The first.
+        from: u32,
+        /// Up to but not including.
+        to: u32,
+    },
 }
 
 /// What came of it.
@@ -82,6 +91,13 @@ pub enum Outcome {
         tasks: Vec<TaskId>,
         /// Whether there are more.
         more: bool,
+    },
+    /// Nothing is kept apart for the items below `to` any more.
+    Removed {
+        /// Up to but not including.
+        to: u32,
+        /// The last attempts at them, by item.
+        attempts: Vec<(u32, u32)>,
     },
 }
 

@@ -49,6 +49,8 @@ pub struct Limits {
     pub task_attempts: u32,
     /// Items of one job.
     pub job_items: usize,
+    /// How long the items of a job are kept after it has ended, in milliseconds. The job itself stays.
+    pub job_items_kept_ms: u64,
     /// How deep subagents may start subagents.
     pub depth: u32,
 }
@@ -63,6 +65,8 @@ impl Default for Limits {
             task_edges: 256,
             task_attempts: 100,
             job_items: 100_000,
+            // As long as what the items have put out: nobody can follow a reference to what is gone.
+            job_items_kept_ms: crate::blob::TTL_DEFAULT.as_millis() as u64,
             depth: 1_000,
         }
     }

@@ -72,8 +72,10 @@ impl Engine {
                 };
                 self.call_tool(&call, &name, &args, session, &context).await
             }
-            Effect::Items { .. } => Err(EffectError::fatal("only a job fetches its items")),
             Effect::Watchers { .. } => Err(EffectError::fatal("only a task looks for those who wait for it")),
+            Effect::Items { .. } | Effect::Remove { .. } => {
+                Err(EffectError::fatal("only a job fetches and removes its items"))
+            }
         }
     }
 

@@ -25,6 +25,8 @@ mod words;
 
 pub use cadre_cluster::{clock::Timestamp, feed::Cursor};
 
+pub(crate) use self::words::words;
+
 pub use self::{
     event::{Envelope, Event, Publisher},
     fact::Fact,

@@ -1,11 +1,14 @@
 //! Closed vocabularies: enums that are one word each on the wire.
 
 /// Declares enums of words, in the order of their lives; the first is the default. `terminal` lists those after which
-/// nothing follows.
+/// nothing follows. With `inline` in front, their schemas stand where they are used.
 macro_rules! words {
-    ($(
+    (@inlined $inlined:literal $(
         $(#[$doc:meta])*
-        $name:ident { $first:ident = $first_word:literal $(, $variant:ident = $word:literal)* $(,)? }
+        $name:ident {
+            $(#[$first_doc:meta])* $first:ident = $first_word:literal
+            $(, $(#[$variant_doc:meta])* $variant:ident = $word:literal)* $(,)?
+        }
         $(=> terminal [$($terminal:ident),+ $(,)?])?
     )+) => {$(
         $(#[$doc])*
@@ -13,11 +16,13 @@ macro_rules! words {
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
         )]
         pub enum $name {
+            $(#[$first_doc])*
             #[doc = concat!("`", $first_word, "`")]
             #[default]
             #[serde(rename = $first_word)]
             $first,
             $(
+                $(#[$variant_doc])*
                 #[doc = concat!("`", $word, "`")]
                 #[serde(rename = $word)]
                 $variant,
@@ -51,6 +56,10 @@ macro_rules! words {
         }
 
         impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                $inlined
+            }
+
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
@@ -67,6 +76,8 @@ macro_rules! words {
             }
         }
     )+};
+    (inline $($rest:tt)+) => { $crate::fact::words! { @inlined true $($rest)+ } };
+    ($($rest:tt)+) => { $crate::fact::words! { @inlined false $($rest)+ } };
 }
 
 pub(crate) use words;

@@ -238,8 +238,21 @@ impl Runtime {
     where
         E: Entity<Refusal = Error>,
     {
-        let called = self.client.call::<E>(address, command, request.key, request.left()).await;
-        called.map_err(refused)
+        self.ask_under::<E>(request, address, command, request.key).await
+    }
+
+    /// Asks an entity under another key than the caller's, or none.
+    pub(super) async fn ask_under<E>(
+        &self,
+        request: &Request<'_>,
+        address: &Address,
+        command: &E::Command,
+        key: Option<&str>,
+    ) -> Result<Called<E::Reply>, Error>
+    where
+        E: Entity<Refusal = Error>,
+    {
+        self.client.call::<E>(address, command, key, request.left()).await.map_err(refused)
     }
 }
 

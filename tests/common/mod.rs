@@ -27,7 +27,10 @@ use cadre_cluster::{
     clock::SystemClock,
     host::HostConfig,
     placement::Takeover,
-    store::embedded::{Embedded, EmbeddedConfig},
+    store::{
+        Store,
+        embedded::{Embedded, EmbeddedConfig},
+    },
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -67,6 +70,11 @@ impl Rig {
         drop(self.runtime);
         self.embedded.close().await;
         Self::on(folder).await
+    }
+
+    /// What everything is stored in.
+    pub fn store(&self) -> Store {
+        self.embedded.store()
     }
 
     pub async fn stop(self) {

@@ -470,7 +470,10 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                 Mutation::Clear { key }
             });
         }
-        if self.changed {
+        if self.changed && self.is_forgotten() {
+            self.core.record = Record { at: self.now, ..Record::default() };
+            self.plain(Mutation::Clear { key: keys::state(self.address) });
+        } else if self.changed {
             self.core.record.at = self.now;
             self.core.record.state = codec::encode(&self.core.state);
             let value = codec::encode(&self.core.record);
@@ -483,6 +486,12 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         }
         self.draft.positions = self.positions;
         Ok(self.draft)
+    }
+
+    /// Whether nothing is left to be stored.
+    fn is_forgotten(&self) -> bool {
+        let Record { timers, effects, .. } = &self.core.record;
+        timers.is_empty() && effects.is_empty() && self.entity.is_forgotten(&self.core.state)
     }
 
     fn plain(&mut self, mutation: Mutation) {

@@ -78,6 +78,14 @@ pub trait Entity: Send + Sync + 'static {
         false
     }
 
+    /// Whether nothing of it is worth keeping: its record is then removed, provided that it has no timers and no effects
+    /// left. What arrives later finds it as if it had never been, and its events would count from 1 again: so this is
+    /// for entities that told nothing, or that nobody will address any more.
+    fn is_forgotten(&self, state: &Self::State) -> bool {
+        let _ = state;
+        false
+    }
+
     /// How long an entity of this kind may be idle before it leaves memory.
     fn idle_max(&self) -> Duration {
         Duration::from_secs(60)

@@ -25,7 +25,8 @@ arguments! {
         job_id: Option<JobId>,
         /// The session that it belongs to. A new one is made when absent.
         session_id: Option<SessionId>,
-        /// The task that it works for: cancelling that ends it.
+        /// The task that it works for, and whose session it belongs to. It is part of that task's tree: the task is not
+        /// completed before it has ended, and cancelling the task ends it.
         task_id: Option<TaskId>,
         /// Who does it: the session's agent when absent.
         agent: Option<String>,
@@ -54,6 +55,8 @@ arguments! {
         ..
         /// Only those of this session.
         session_id: Option<SessionId>,
+        /// Only those of this task.
+        task_id: Option<TaskId>,
         /// Only those with this status.
         status: Option<JobStatus>,
         /// Go on after this place: the `cursor` of the page before.
@@ -62,7 +65,8 @@ arguments! {
         limit: Limit,
     }
 
-    /// Reads a job: how it stands, and a page of its items in their order.
+    /// Reads a job: how it stands, and a page of its items in their order. Items expire 30 days after the job has ended;
+    /// the job itself stays, with its counts.
     GetJob {
         /// The job.
         job_id: JobId,

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use chrono_tz::Tz;
 use croner::Cron;
 
 use super::declare::arguments;
@@ -57,13 +58,16 @@ impl Schedule {
             Cron::from_str(pattern).map_err(|error| Error::invalid(&cron, error))?;
         }
         check::range(&interval, self.interval_ms, Self::INTERVAL_MS)?;
-        if let Some(zone) = &self.time_zone {
-            let known = |byte: u8| byte.is_ascii_alphanumeric() || b"/_+-".contains(&byte);
-            if !(1..=64).contains(&zone.len()) || !zone.bytes().all(known) {
-                return Err(Error::invalid(at("timeZone"), "must be an IANA name such as Europe/Berlin"));
-            }
-        }
+        self.zone(field)?;
         check::range(&at("maxRuns"), self.max_runs, 1..=u32::MAX)
+    }
+
+    /// The time zone of its pattern.
+    pub fn zone(&self, field: &str) -> Result<Tz, Error> {
+        let name = self.time_zone.as_deref().unwrap_or("UTC");
+        let unknown =
+            |_| Error::invalid(format!("{field}.timeZone"), "must be an IANA name such as Europe/Berlin");
+        name.parse().map_err(unknown)
     }
 }
 
@@ -91,8 +95,14 @@ mod tests {
         for pattern in ["", "x", "61 * * * *", "* * *", "0 9 * * MON-FRI-SUN", "é"] {
             assert_eq!(refused(cron(pattern)).as_deref(), Some("schedule.cron"), "{pattern}");
         }
-        let zone = Schedule { time_zone: Some("no zone".into()), ..cron("0 9 * * *") };
-        assert_eq!(refused(zone).as_deref(), Some("schedule.timeZone"));
+        for name in ["no zone", "", "Europe/Berlin2", "europe/berlin", "+02:00"] {
+            let zone = Schedule { time_zone: Some(name.into()), ..cron("0 9 * * *") };
+            assert_eq!(refused(zone).as_deref(), Some("schedule.timeZone"), "{name}");
+        }
+        for name in ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+3"] {
+            let zone = Schedule { time_zone: Some(name.into()), ..cron("0 9 * * *") };
+            assert_eq!(refused(zone), None, "{name}");
+        }
         let busy = Schedule { interval_ms: Some(1), ..Schedule::default() };
         assert_eq!(refused(busy).as_deref(), Some("schedule.intervalMs"));
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::fact::payload::Object;
+use crate::{control::words::words, fact::payload::Object};
 
 macro_rules! pages {
     ($($(#[$doc:meta])+ $name:ident { $plural:ident })+) => {$(
@@ -52,6 +52,16 @@ pub struct GetTaskResult<T = Object> {
     pub task: T,
 }
 
+words! {
+    /// Whether records are there.
+    ItemsStatus {
+        /// They are.
+        Available = "available",
+        /// They were, and were removed when their time was over.
+        Expired = "expired",
+    }
+}
+
 /// A job, and a page of its items.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +70,8 @@ pub struct GetJobResult<J = Object, I = Object> {
     pub job: J,
     /// This page of its items, in their order.
     pub items: Vec<I>,
+    /// Whether the items are there, or were removed since because the job has been over for long.
+    pub items_status: ItemsStatus,
     /// Whether there are more after it.
     pub has_more: bool,
     /// The `itemsAfter` of the next page, when there is one.

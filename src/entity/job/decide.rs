@@ -7,7 +7,7 @@ use cadre_cluster::{
     host::{Decision, EffectResult, Input, Moment},
 };
 
-use super::{Command, Counts, Create, Job, Reply, Slots, State, Work, schedule};
+use super::{Command, Counts, Create, Job, Kept, Reply, Slots, State, Work, prepare, removal, schedule};
 use crate::{
     control::Error,
     entity::{Host, Message, records},
@@ -27,15 +27,7 @@ pub(super) fn decide(
 ) -> Result<Decision<Job>, Error> {
     let id = JobId::parse(moment.address.id()).map_err(|_| Error::not_found("job", moment.address.id()))?;
     let Some(work) = &state.work else {
-        return match input {
-            Input::Command(Command::Create(create)) => {
-                let step = begin(host, id, *create, moment)?;
-                let reply = step.reply();
-                Ok(step.decision().reply(reply))
-            }
-            Input::Command(_) => Err(Error::not_found("job", id.as_str())),
-            _ => Ok(Decision::nothing()),
-        };
+        return prepare::decide(host, id, state, input, moment);
     };
     let draft = Draft::new(&host.engine, work.session.clone(), moment);
     let mut step = Step { work: work.clone(), draft };
@@ -45,6 +37,12 @@ pub(super) fn decide(
             let reply = step.reply();
             return Ok(step.decision().reply(reply));
         }
+        Input::Message { message: Message::Start(start), .. } => {
+            // A second start from the same place is the first one, come again.
+            let other = start.parent.filter(|parent| Some(parent) != work.parent.as_ref());
+            let error = Error::conflict(work.status, format!("the job {id} exists"));
+            return Ok(prepare::refuse_parent(&id, other, error));
+        }
         Input::Message { from, message } => step.message(&from, message),
         Input::Timer { name } => step.timer(&name),
         Input::Effect { id, result } => step.effect(&id, result),
@@ -53,12 +51,13 @@ pub(super) fn decide(
     Ok(step.decision())
 }
 
-fn begin<'a>(host: &'a Host, id: JobId, create: Create, moment: &Moment<'a>) -> Result<Step<'a>, Error> {
+pub(super) fn begin<'a>(
+    host: &'a Host,
+    id: JobId,
+    create: Create,
+    moment: &Moment<'a>,
+) -> Result<Step<'a>, Error> {
     let Create { session, parent, lineage, depth, fingerprint, items, spec } = create;
-    let limit = host.engine.limits.job_items;
-    if items == 0 || items as usize > limit {
-        return Err(Error::invalid("items", format!("must be 1 to {limit}, not {items}")));
-    }
     let plan = spec.schedule.as_ref().map(|it| schedule::Plan::new(it, moment.now)).transpose()?;
     let status = if plan.is_some() { JobStatus::Scheduled } else { JobStatus::Accepted };
     let created = JobCreated {
@@ -100,11 +99,16 @@ fn begin<'a>(host: &'a Host, id: JobId, create: Create, moment: &Moment<'a>) -> 
             runs: 0,
             ended_before: false,
             closed: false,
+            removed: None,
         },
     };
+    step.draft.cancel_timer("abandoned");
     step.tell(created);
     step.draft.set_record(records::job(&session, &id), &[][..]);
     step.draft.set_record(records::any_job(&id), &[][..]);
+    if let Some(task) = step.work.lineage.task.clone() {
+        step.draft.set_record(records::task_job(&task, &id), &[][..]);
+    }
     step.draft.count(records::count(&session, "jobs", status.as_str()), 1);
     match step.work.scheduled {
         Some(first) => step.draft.set_timer("schedule", first),
@@ -112,6 +116,9 @@ fn begin<'a>(host: &'a Host, id: JobId, create: Create, moment: &Moment<'a>) -> 
     }
     Ok(step)
 }
+
+/// What is said of items that are removed.
+pub(super) const EXPIRED: &str = "expired";
 
 /// One input of a job.
 pub(super) struct Step<'a> {
@@ -121,17 +128,24 @@ pub(super) struct Step<'a> {
 
 impl Step<'_> {
     pub(super) fn decision(self) -> Decision<Job> {
-        self.draft.decision(Some(self.work))
+        self.draft.decision(Some(Kept::Work(Box::new(self.work))))
     }
 
     pub(super) fn reply(&self) -> Reply {
-        Reply { job: self.work.id.clone(), session: self.work.session.clone(), status: self.work.status }
+        Reply {
+            job: self.work.id.clone(),
+            session: self.work.session.clone(),
+            status: self.work.status,
+            prepared: None,
+            next: self.work.scheduled,
+        }
     }
 
     fn command(&mut self, command: Command) -> Result<(), Error> {
         match command {
             Command::Create(create) if create.fingerprint == self.work.fingerprint => Ok(()),
-            Command::Create(_) => {
+            Command::Prepare { fingerprint, .. } if fingerprint == self.work.fingerprint => Ok(()),
+            Command::Create(_) | Command::Prepare { .. } | Command::Abandon { .. } => {
                 let message = format!("the job {} exists with other content", self.work.id);
                 Err(Error::conflict(self.work.status, message))
             }
@@ -160,6 +174,7 @@ impl Step<'_> {
         let slot = work.slots.get(index).map(|slot| slot.phase);
         Some(match (slot, status) {
             _ if index >= work.items => return None,
+            _ if work.removed.is_some() => EXPIRED,
             _ if work.ending.is_some() => JobStatus::Cancelling.as_str(),
             (Some(super::Phase::Running | super::Phase::Lingering), _) => ItemStatus::Running.as_str(),
             (Some(_), _) => ItemStatus::Pending.as_str(),
@@ -182,7 +197,8 @@ impl Step<'_> {
             | Message::ChildReopened { .. }
             | Message::Watch { .. }
             | Message::Unwatch { .. }
-            | Message::DependencyEnded { .. } => return,
+            | Message::DependencyEnded { .. }
+            | Message::Forget => return,
         }
         self.go();
     }
@@ -192,13 +208,27 @@ impl Step<'_> {
             "retry" => self.work.retry_at = None,
             "load" => self.work.loading = false,
             "deadline" => self.time_out(),
+            "expire" if self.work.closed => self.expire(),
             "schedule" if self.work.status == JobStatus::Scheduled => self.scheduled_time(false),
             _ => {}
         }
         self.go();
     }
 
+    /// It has been over for long: its items go.
+    fn expire(&mut self) {
+        let below = *self.work.removed.get_or_insert(0);
+        if below < self.work.items {
+            removal::look(&mut self.draft, &self.work.id, below, self.work.items);
+        }
+    }
+
     fn effect(&mut self, id: &str, result: EffectResult<Outcome>) {
+        if let Some(below) = self.work.removed.filter(|below| id == removal::name(*below)) {
+            let items = self.work.items;
+            self.work.removed = Some(removal::clear(&mut self.draft, &self.work.id, below, items, result));
+            return;
+        }
         if !self.work.loading || id != self.load_name() {
             return;
         }

@@ -110,6 +110,8 @@ impl Step<'_> {
         }
         metrics::counter!("cadre_jobs_total", "status" => status.as_str()).increment(1);
         self.work.closed = true;
+        let kept_ms = self.draft.engine.limits.job_items_kept_ms;
+        self.draft.set_timer("expire", self.draft.now.in_ms(kept_ms));
         let again = std::mem::replace(&mut self.work.ended_before, true);
         if let Some(Parent { address, slot }) = self.work.parent.clone() {
             let status = match status {

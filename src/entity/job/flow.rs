@@ -1,17 +1,11 @@
-//! How items come and go: fetched, started, ended, tried again.
+//! What goes on in a job: which items are started, and which once more by hand.
 
-use cadre_cluster::{address::Address, host::EffectPolicy};
-
-use super::{Loaded, Phase, Slot, decide::Step, load, run_id};
+use super::{Loaded, Phase, Slot, decide::Step, removal, run_id};
 use crate::{
     control::Error,
-    entity::{Child, Close, ItemSpec, Message, Parent, Slot as ParentSlot, Start, kind},
-    exec::{Effect, STEP_RETRIES_MAX, Source},
-    fact::{
-        Failure,
-        id::ItemId,
-        status::{ItemStatus, JobStatus, SubagentStatus},
-    },
+    entity::{Child, ItemSpec, Message, Parent, Slot as ParentSlot, Start, kind},
+    exec::{STEP_RETRIES_MAX, Source},
+    fact::status::{ItemStatus, JobStatus},
 };
 
 /// How many items may wait to be tried again by hand.
@@ -100,6 +94,10 @@ impl Step<'_> {
             phase: Phase::Running,
         };
         self.work.slots.put(slot);
+        if slot.attempt > 1 {
+            // What it left is known; a job that runs every minute must not leave more behind each time.
+            removal::forget(&mut self.draft, &self.work.id, index, slot.attempt - 1);
+        }
         let run = run_id(&self.work.id, index, slot.attempt);
         let to = self.draft.peer(kind::ITEM, run.as_str());
         let retries_max = if self.work.spec.retry_policy.is_some() { 0 } else { STEP_RETRIES_MAX };
@@ -129,127 +127,6 @@ impl Step<'_> {
         }
     }
 
-    /// Fetches what comes next: what is to be tried again first, because it holds slots.
-    pub(super) fn load(&mut self) {
-        if self.work.loading {
-            return;
-        }
-        let (closing, now) = (self.work.ending.is_some(), self.draft.now);
-        let is_here = |index: u32| self.work.buffer.iter().any(|loaded| loaded.index == index);
-        let due = self.work.slots.iter().filter(|slot| {
-            slot.phase == Phase::Waiting && (closing || slot.due <= now) && !is_here(slot.index)
-        });
-        let mut again: Vec<u32> = due.map(|slot| slot.index).take(load::ITEMS_MAX as usize).collect();
-        if !closing {
-            let free = self.work.spec.concurrency().saturating_sub(self.work.slots.len());
-            let room = free.min(load::ITEMS_MAX as usize - again.len());
-            again.extend(self.work.asked.iter().copied().filter(|index| !is_here(*index)).take(room));
-        }
-        let fetched = self.work.buffer.front().map(|loaded| loaded.index);
-        let holds_new = fetched
-            .is_some_and(|index| self.work.slots.get(index).is_none() && !self.work.asked.contains(&index));
-        if !again.is_empty() && (fetched.is_none() || holds_new) {
-            // New items that wait for a slot are fetched again later: those who hold the slots go first.
-            self.work.buffer.clear();
-            return self.fetch(ranges(again), true);
-        }
-        let (from, items) = (self.work.next, self.work.items);
-        if fetched.is_none() && !closing && self.work.status == JobStatus::Running && from < items {
-            self.fetch(vec![(from, items.min(from + load::ITEMS_MAX))], false);
-        }
-    }
-
-    fn fetch(&mut self, ranges: Vec<(u32, u32)>, again: bool) {
-        self.work.loading = true;
-        self.work.loads += 1;
-        let effect = Effect::Items { job: self.work.id.clone(), ranges, again };
-        let policy = EffectPolicy { attempts_max: 10, ..EffectPolicy::default() };
-        self.draft.start_effect(self.load_name(), effect, policy);
-    }
-
-    pub(super) fn load_name(&self) -> String {
-        format!("items/{}", self.work.loads)
-    }
-
-    /// Items have been fetched.
-    pub(super) fn loaded(&mut self, items: Vec<Loaded>) {
-        if self.work.ending.is_none() {
-            return self.work.buffer.extend(items);
-        }
-        for loaded in items {
-            let slot = self.work.slots.get(loaded.index).copied();
-            if let Some(slot) = slot.filter(|slot| slot.phase == Phase::Waiting) {
-                self.work.slots.remove(slot.index);
-                let error = self.work.ending.as_ref().map(|ending| ending.error.clone()).unwrap_or_default();
-                self.tell_failed(slot, &loaded.item, ItemStatus::Cancelled, error, None);
-            }
-        }
-        self.tell_progress(true, None); // these were not running any more
-    }
-
-    /// An attempt has ended.
-    pub(super) fn item_ended(
-        &mut self,
-        from: &Address,
-        index: u32,
-        item: &str,
-        status: SubagentStatus,
-        live: bool,
-        error: Option<Failure>,
-    ) {
-        let Some(slot) = self.slot_of(from, index).filter(|slot| slot.phase == Phase::Running) else {
-            return;
-        };
-        let Ok(item) = ItemId::parse(item) else { return };
-        let status = match status {
-            SubagentStatus::Completed => ItemStatus::Completed,
-            SubagentStatus::Cancelled => ItemStatus::Cancelled,
-            SubagentStatus::TimedOut => ItemStatus::TimedOut,
-            SubagentStatus::Lost => ItemStatus::Lost,
-            _ => ItemStatus::Failed,
-        };
-        let error = error.unwrap_or_else(|| Failure::new("internal", "it ended without saying why"));
-        let can_retry = error.retryable && matches!(status, ItemStatus::Failed | ItemStatus::TimedOut);
-        let policy = self.work.spec.retry_policy.unwrap_or_default();
-        let wait = policy.wait_ms(slot.tried + 1).filter(|_| can_retry && self.work.ending.is_none());
-        let due = wait.map(|ms| self.draft.now.in_ms(ms));
-        let phase = match (due, live) {
-            (Some(_), true) => Some(Phase::Clearing),
-            (Some(_), false) => Some(Phase::Waiting),
-            (None, true) => Some(Phase::Lingering),
-            (None, false) => None,
-        };
-        match phase {
-            Some(phase) => self.work.slots.put(Slot { phase, due: due.unwrap_or_default(), ..slot }),
-            None => self.work.slots.remove(index),
-        }
-        if phase == Some(Phase::Clearing) {
-            let close = Close { reason: Some("the item is tried again".into()), by: "job".into() };
-            self.draft.send(from.clone(), Message::Close(close));
-        }
-        match status {
-            ItemStatus::Completed => self.tell_completed(slot, &item),
-            status => self.tell_failed(slot, &item, status, error, due),
-        }
-    }
-
-    /// What an attempt had started is closed.
-    pub(super) fn item_closed(&mut self, from: &Address, index: u32) {
-        match self.slot_of(from, index) {
-            Some(slot) if slot.phase == Phase::Clearing => {
-                self.work.slots.put(Slot { phase: Phase::Waiting, ..slot });
-            }
-            Some(slot) if slot.phase == Phase::Lingering => self.work.slots.remove(index),
-            _ => {}
-        }
-    }
-
-    /// The slot of an item, if it is this attempt that speaks.
-    fn slot_of(&self, from: &Address, index: u32) -> Option<Slot> {
-        let slot = self.work.slots.get(index).copied()?;
-        (run_id(&self.work.id, index, slot.attempt).as_str() == from.id()).then_some(slot)
-    }
-
     /// Tries an ended item again, by hand: the policy is granted anew.
     pub(super) fn retry(&mut self, index: u32) -> Result<(), Error> {
         if self.work.asked.len() >= ASKED_MAX {
@@ -263,17 +140,4 @@ impl Step<'_> {
         self.go();
         Ok(())
     }
-}
-
-/// Indexes as ranges, neighbours in one.
-fn ranges(mut indexes: Vec<u32>) -> Vec<(u32, u32)> {
-    indexes.sort_unstable();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for index in indexes {
-        match ranges.last_mut() {
-            Some((_, to)) if *to == index => *to += 1,
-            _ => ranges.push((index, index + 1)),
-        }
-    }
-    ranges
 }

@@ -110,7 +110,7 @@ async fn former(
 }
 
 /// A range of records by index, and up to where they are known: a page ends where it is large enough.
-async fn read(
+pub(super) async fn read(
     tx: &Transaction,
     tenant: &str,
     path: fn(&JobId, u32) -> Vec<u8>,
@@ -118,7 +118,7 @@ async fn read(
     (from, to): (u32, u32),
 ) -> Result<(BTreeMap<u32, Bytes>, u32), EffectError> {
     let range = KeyRange::new(keys::data(tenant, &path(job, from)), keys::data(tenant, &path(job, to)));
-    let read = RangeRead::new(range).limit(ITEMS_MAX as usize).target_bytes(PAGE_BYTES);
+    let read = RangeRead::new(range).limit((to - from) as usize).target_bytes(PAGE_BYTES);
     let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
     let index = |key: &[u8]| records::item_index(keys::data_path(key, tenant)?);
     let found: BTreeMap<u32, Bytes> =

@@ -16,12 +16,17 @@
 //! An item that waits to be tried again, or whose children live on, keeps its slot; so what a job holds is bounded by its
 //! concurrency.
 
+mod attempt;
+mod command;
 mod decide;
 mod ending;
+mod fetch;
 mod flow;
 mod item;
 mod load;
+mod prepare;
 mod record;
+mod removal;
 mod round;
 pub mod schedule;
 mod slots;
@@ -29,13 +34,11 @@ mod spec;
 mod tell;
 #[cfg(test)]
 mod tests;
-
-use std::collections::VecDeque;
+mod work;
 
 use async_trait::async_trait;
 use cadre_cluster::{
     address::Address,
-    clock::Timestamp,
     feed::NewEvent,
     host::{Decision, EffectContext, EffectError, Entity, Input, Moment},
     store::Store,
@@ -43,20 +46,19 @@ use cadre_cluster::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    command::{Command, Reply},
     item::{ItemCommand, ItemReply, ItemState, JobItem},
+    prepare::{ABANDONED_AFTER_MS, Preparation},
     record::{ItemRecord, Loaded, decode_view, encode_view},
     slots::{Phase, Slot, Slots},
-    spec::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX, Create, Spec},
+    spec::{CONCURRENCY_DEFAULT, CONCURRENCY_MAX, Create, NewJob, Spec},
+    work::{Counts, Finish, Work},
 };
-use super::{Host, Lineage, Message, Named, Parent, kind};
+use super::{Host, Message, Named, kind};
 use crate::{
     control::Error,
     exec::{Change, Effect, Outcome},
-    fact::{
-        Failure,
-        id::{Id, ItemId, JobId, RunId, SessionId, child_suffix},
-        status::{ItemStatus, JobStatus},
-    },
+    fact::id::{Id, JobId, RunId, child_suffix},
     view::JobView,
 };
 
@@ -80,140 +82,20 @@ pub struct State {
     pub view: Named<JobView>,
     /// What it needs to go on; `None` before it is created.
     pub work: Option<Work>,
+    /// While its items are being written, or removed because it never was.
+    #[serde(default)]
+    pub preparation: Option<Preparation>,
 }
 
-/// What a job has to remember.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Work {
-    /// Its id.
-    pub id: JobId,
-    /// Its session.
-    pub session: SessionId,
-    /// Who started it.
-    pub parent: Option<Parent>,
-    /// Where it comes from.
-    pub lineage: Lineage,
-    /// How far it is from a session's own turn.
-    pub depth: u32,
-    /// A hash of what it was created with, to recognise the same request.
-    pub fingerprint: u128,
-    /// When it was created.
-    pub created: Timestamp,
-    /// What holds for all items.
-    pub spec: Named<Box<Spec>>,
-    /// How many items there are.
-    pub items: u32,
-    /// How it stands.
-    pub status: JobStatus,
-    /// How many items of this run have ended how.
-    pub counts: Counts,
-    /// How many had ended when that was last told.
-    pub told: u32,
-    /// When this run began.
-    pub since: Timestamp,
-    /// The first item of this run that was not started.
-    pub next: u32,
-    /// The items that are under way.
-    pub slots: Slots,
-    /// Ended items that somebody wants tried again, in the order of asking.
-    pub asked: VecDeque<u32>,
-    /// Items that were fetched and are not started.
-    pub buffer: VecDeque<Loaded>,
-    /// Whether items are being fetched.
-    pub loading: bool,
-    /// How often items were fetched; the number of the fetch that goes on.
-    pub loads: u64,
-    /// When the timer for further attempts is set to.
-    pub retry_at: Option<Timestamp>,
-    /// How this run will end once everything is closed.
-    pub ending: Option<Finish>,
-    /// The next scheduled time that nothing was done about.
-    pub scheduled: Option<Timestamp>,
-    /// How often it has run.
-    pub runs: u32,
-    /// Whether it has ended before.
-    pub ended_before: bool,
-    /// Whether nothing is open.
-    pub closed: bool,
-}
-
-/// How many items have ended how.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// As they should.
-    pub completed: u32,
-    /// Failed, timed out or lost.
-    pub failed: u32,
-    /// Cancelled, or never begun when the job was.
-    pub cancelled: u32,
-}
-
-impl Counts {
-    /// All that have ended.
-    pub fn ended(&self) -> u32 {
-        self.completed + self.failed + self.cancelled
-    }
-
-    /// The count of a status, if it is one of an end.
-    fn of(&mut self, status: ItemStatus) -> Option<&mut u32> {
-        match status {
-            ItemStatus::Completed => Some(&mut self.completed),
-            ItemStatus::Failed | ItemStatus::TimedOut | ItemStatus::Lost => Some(&mut self.failed),
-            ItemStatus::Cancelled => Some(&mut self.cancelled),
-            ItemStatus::Pending | ItemStatus::Running => None,
-        }
-    }
-}
-
-/// How a run of a job ends before its time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finish {
-    /// Cancelled or timed out.
-    pub status: JobStatus,
-    /// What went wrong.
-    pub error: Failure,
-    /// Why.
-    pub reason: Option<String>,
-    /// Who wanted it.
-    pub by: String,
-    /// Every item below this index was told.
-    pub told: u32,
-}
-
-/// What a caller asks of a job.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Command {
-    /// Be. The records of all items are there.
-    Create(Box<Create>),
-    /// Try an item again.
-    Retry {
-        /// Its place.
-        index: u32,
-        /// Its id.
-        item: ItemId,
-        /// How its record says that it stands; pending when it has none.
-        status: ItemStatus,
-        /// Who wants it.
-        by: String,
-    },
-    /// End, with everything below.
-    Cancel {
-        /// Why.
-        reason: Option<String>,
-        /// Who wants it.
-        by: String,
-    },
-}
-
-/// What a caller is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reply {
-    /// The job.
-    pub job: JobId,
-    /// Its session.
-    pub session: SessionId,
-    /// How it stands.
-    pub status: JobStatus,
+/// What a job keeps to itself.
+#[derive(Debug, Clone)]
+pub enum Kept {
+    /// What it needs to go on.
+    Work(Box<Work>),
+    /// That it is being got ready.
+    Preparation(Preparation),
+    /// Nothing: it never was.
+    Nothing,
 }
 
 cadre_cluster::stored! { State: "job", Command: "job command", Reply: "job reply" }
@@ -236,7 +118,7 @@ impl Entity for Job {
     type Reply = Reply;
     type Refusal = Error;
     type Message = Message;
-    type Fact = Change<Work>;
+    type Fact = Change<Kept>;
     type Effect = Effect;
     type Outcome = Outcome;
 
@@ -249,14 +131,19 @@ impl Entity for Job {
         decide::decide(&self.host, state, input, moment)
     }
 
-    fn apply(state: &mut State, change: &Change<Work>) {
+    fn apply(state: &mut State, change: &Change<Kept>) {
         match change {
             // What it says of an item is in that item's record already.
             Change::Told(fact) => drop(state.view.apply(fact)),
-            Change::Kept(work) => {
-                state.view.session_id = Some(work.session.clone());
-                state.work = Some((**work).clone());
-            }
+            Change::Kept(kept) => match &**kept {
+                Kept::Work(work) => {
+                    state.view.session_id = Some(work.session.clone());
+                    state.work = Some((**work).clone());
+                    state.preparation = None;
+                }
+                Kept::Preparation(preparation) => state.preparation = Some(preparation.clone()),
+                Kept::Nothing => state.preparation = None,
+            },
         }
     }
 
@@ -264,7 +151,7 @@ impl Entity for Job {
         state.work.as_ref().map(|work| work.session.to_string())
     }
 
-    fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
+    fn event(&self, change: &Change<Kept>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
             Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
             Change::Kept(_) => None,
@@ -276,11 +163,19 @@ impl Entity for Job {
             Effect::Items { job, ranges, again } => {
                 load::load(&self.store, context.address.tenant(), &job, &ranges, again).await
             }
+            Effect::Remove { job, from, to } => {
+                let blobs = self.host.engine.blobs.as_ref();
+                removal::remove(&self.store, blobs, context.address.tenant(), &job, (from, to)).await
+            }
             other => self.host.engine.perform::<Self>(other, context).await,
         }
     }
 
     fn is_over(&self, state: &State) -> bool {
         state.work.as_ref().is_some_and(|work| work.closed)
+    }
+
+    fn is_forgotten(&self, state: &State) -> bool {
+        state.work.is_none() && state.preparation.is_none()
     }
 }

@@ -27,6 +27,7 @@ impl Step<'_> {
     /// A job that is over goes on with items that are tried again.
     pub(super) fn reopen(&mut self) {
         self.draft.cancel_timer("schedule"); // looked at again when it is over
+        self.draft.cancel_timer("expire");
         if std::mem::replace(&mut self.work.closed, false)
             && let Some(Parent { address, slot }) = self.work.parent.clone()
         {

@@ -32,6 +32,17 @@ pub struct Create {
     pub spec: Named<Box<Spec>>,
 }
 
+/// What a parent asks for, in a [`crate::entity::Start`] that says the rest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewJob {
+    /// A hash of the whole request, items included, to recognise the same one.
+    pub fingerprint: u128,
+    /// How many items there are.
+    pub items: u32,
+    /// The rest.
+    pub spec: Named<Box<Spec>>,
+}
+
 /// What holds for all items of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,6 +3,8 @@
 mod bounds;
 mod crash;
 mod ends;
+mod preparations;
+mod removals;
 mod runs;
 mod schedules;
 mod times;

@@ -298,7 +298,10 @@ impl Step<'_> {
                 self.refuse_second_parent(*start);
                 None
             }
-            Message::Watch { .. } | Message::Unwatch { .. } | Message::DependencyEnded { .. } => None,
+            Message::Watch { .. }
+            | Message::Unwatch { .. }
+            | Message::DependencyEnded { .. }
+            | Message::Forget => None,
         };
         self.ended(ending);
     }

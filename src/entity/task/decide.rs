@@ -19,7 +19,7 @@ use crate::{
     exec::{Asked, Children, Draft, Group, Names, Outcome, Response, Source, split_name},
     fact::{
         Class, Failure, Ids,
-        id::TaskId,
+        id::{JobId, TaskId},
         payload::{
             TaskAccepted, TaskCreated, TaskPaused, TaskProgress, TaskResumed, TaskUpdated, Visibility,
         },
@@ -198,6 +198,7 @@ impl Step<'_> {
                 }
             }
             Command::AddChild(id, start) => return self.add_child(id, *start),
+            Command::AddJob(id, start) => self.add_job(&id, *start)?,
             Command::Update(args) => self.update(*args.0)?,
             Command::Start { by } => self.start(&by)?,
             Command::Progress(args) => self.progress(*args.0)?,
@@ -236,26 +237,34 @@ impl Step<'_> {
 
     fn add_child(&mut self, id: TaskId, start: Start) -> Result<Reply, Error> {
         self.require_open("take a task below it")?;
-        let limits = &self.draft.engine.limits;
-        if self.work.children.len() >= limits.children_open {
-            let message = format!("the task has {} children that are not closed", self.work.children.len());
+        if self.work.depth >= self.draft.engine.limits.depth {
+            let limit = self.draft.engine.limits.depth;
+            return Err(Error::invalid("parentTaskId", format!("tasks may be {limit} deep")));
+        }
+        self.adopt(super::kind::TASK, id.to_string(), start)?;
+        Ok(Reply::Task { task: id, status: TaskStatus::Accepted, run: None })
+    }
+
+    fn add_job(&mut self, id: &JobId, start: Start) -> Result<(), Error> {
+        self.require_open("take a job")?;
+        self.adopt(super::kind::JOB, id.to_string(), start)
+    }
+
+    /// Starts something below that a caller has asked for.
+    fn adopt(&mut self, kind: &str, id: String, start: Start) -> Result<(), Error> {
+        let open = self.work.children.len();
+        if open >= self.draft.engine.limits.children_open {
+            let message = format!("the task has {open} children that are not closed");
             return Err(Error::rate_limited(1_000, message));
         }
         if !self.draft.take_spare(Group::BYTES_MAX) {
-            return Err(Error::rate_limited(
-                1_000,
-                "the task has too much going on to take another below it",
-            ));
+            return Err(Error::rate_limited(1_000, "the task has too much going on to take more below it"));
         }
-        if self.work.depth >= limits.depth {
-            return Err(Error::invalid("parentTaskId", format!("tasks may be {} deep", limits.depth)));
-        }
-        let names = Names::One { kind: super::kind::TASK.into(), id: id.to_string() };
-        let lineage = self.lineage();
-        let start = Start { lineage, depth: self.work.depth + 1, ..start };
+        let names = Names::One { kind: kind.into(), id };
+        let start = Start { lineage: self.lineage(), depth: self.work.depth + 1, ..start };
         self.work.children.add(Group::new(names, 1, Join::None, None, start));
         self.work_children();
-        Ok(Reply::Task { task: id, status: TaskStatus::Accepted, run: None })
+        Ok(())
     }
 
     fn spawn(&mut self, args: SpawnSubagent, source: Source) -> Result<Reply, Error> {

@@ -34,7 +34,7 @@ impl Step<'_> {
             self.set_status(TaskStatus::WaitingResource);
             let waiting = TaskWaiting {
                 status: TaskStatus::WaitingResource,
-                reason: Some(format!("{} tasks or subagents below go on", self.work.children.live())),
+                reason: Some(format!("{} tasks, subagents or jobs below go on", self.work.children.live())),
                 ..Default::default()
             };
             self.tell(waiting);

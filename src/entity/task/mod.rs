@@ -33,7 +33,7 @@ use crate::{
     exec::{Change, Children, Draft, Effect, Outcome, Response, Run, Source},
     fact::{
         Failure,
-        id::{RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
+        id::{JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
         status::TaskStatus,
     },
     view::TaskView,
@@ -148,6 +148,8 @@ pub enum Command {
     Create(Box<Start>),
     /// Have a task below.
     AddChild(TaskId, Box<Start>),
+    /// Have a job below.
+    AddJob(JobId, Box<Start>),
     /// Be otherwise.
     Update(Named<Box<UpdateTask>>),
     /// Begin.

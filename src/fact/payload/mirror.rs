@@ -20,7 +20,7 @@ pub(in crate::fact) struct Mirror<'a> {
 }
 
 /// Something that is one word, when it is there.
-pub(in crate::fact) trait Words {
+pub(crate) trait Words {
     fn words(&self) -> Option<&str>;
 }
 

@@ -35,15 +35,13 @@ use std::{borrow::Cow, fmt, str::FromStr};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, de::DeserializeOwned};
 
+pub(crate) use self::mirror::Words;
 pub use self::{
     action::*, benchmark::*, channel::*, context::*, cost::*, evidence::*, history::*, hook::*, job::*,
     model::*, output::*, permission::*, process::*, queue::*, routing::*, runtime::*, sandbox::*, session::*,
     subagent::*, task::*, task_graph::*, tool::*, turn::*,
 };
-pub(in crate::fact) use self::{
-    declare::CursorText,
-    mirror::{Mirror, Words},
-};
+pub(in crate::fact) use self::{declare::CursorText, mirror::Mirror};
 use super::scope::*;
 
 /// Content whose shape is its owner's: metadata, tool arguments, structured results.

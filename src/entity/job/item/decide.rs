@@ -38,6 +38,9 @@ pub(super) fn decide(
             let reply = step.reply();
             return Ok(step.decision().reply(reply));
         }
+        Input::Message { message: Message::Forget, .. } if work.closed => {
+            return Ok(step.draft.decision(Some(None)));
+        }
         Input::Message { from, message } => step.message(&from, message),
         Input::Timer { name } => {
             if let Some(name) = step.own(&name) {
@@ -103,7 +106,7 @@ struct Step<'a> {
 
 impl Step<'_> {
     fn decision(self) -> Decision<JobItem> {
-        self.draft.decision(Some(self.work))
+        self.draft.decision(Some(Some(self.work)))
     }
 
     fn reply(&self) -> ItemReply {
@@ -153,7 +156,8 @@ impl Step<'_> {
             Message::Start(_)
             | Message::Watch { .. }
             | Message::Unwatch { .. }
-            | Message::DependencyEnded { .. } => None,
+            | Message::DependencyEnded { .. }
+            | Message::Forget => None,
         };
         self.ended(ending);
     }

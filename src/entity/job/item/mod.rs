@@ -27,7 +27,7 @@ pub struct JobItem(pub Host);
 /// An attempt as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ItemState {
-    /// What it needs to go on; `None` before it is started.
+    /// What it needs to go on; `None` before it is started, and after it is forgotten.
     pub work: Option<Work>,
 }
 
@@ -78,7 +78,7 @@ impl Entity for JobItem {
     type Reply = ItemReply;
     type Refusal = Error;
     type Message = Message;
-    type Fact = Change<Work>;
+    type Fact = Change<Option<Work>>;
     type Effect = Effect;
     type Outcome = Outcome;
 
@@ -91,9 +91,9 @@ impl Entity for JobItem {
         decide::decide(&self.0, state, input, moment)
     }
 
-    fn apply(state: &mut ItemState, change: &Change<Work>) {
+    fn apply(state: &mut ItemState, change: &Change<Option<Work>>) {
         if let Change::Kept(work) = change {
-            state.work = Some((**work).clone());
+            state.work = (**work).clone();
         }
     }
 
@@ -101,7 +101,7 @@ impl Entity for JobItem {
         state.work.as_ref().map(|work| work.session.to_string())
     }
 
-    fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
+    fn event(&self, change: &Change<Option<Work>>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
             Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
             Change::Kept(_) => None,
@@ -113,6 +113,10 @@ impl Entity for JobItem {
     }
 
     fn is_over(&self, state: &ItemState) -> bool {
-        state.work.as_ref().is_some_and(|work| work.closed)
+        state.work.as_ref().is_none_or(|work| work.closed)
+    }
+
+    fn is_forgotten(&self, state: &ItemState) -> bool {
+        state.work.is_none()
     }
 }

@@ -65,8 +65,9 @@ fn p9_a_job_with_a_thousand_items_under_way_fits_into_its_record() {
         runs: 1,
         ended_before: false,
         closed: false,
+        removed: None,
     };
-    let bytes = codec::encode(&State { view: Default::default(), work: Some(work) }).len();
+    let bytes = codec::encode(&State { view: Default::default(), work: Some(work), preparation: None }).len();
     // The view takes about 6 KiB at most, timers and the fetch that goes on about 1 KiB.
     assert!(bytes < 88 * 1024, "{bytes} bytes");
 }

@@ -18,17 +18,19 @@ use cadre_cluster::{
     keys,
     placement::Takeover,
     store::{
-        Store,
+        KeyRange, RangeRead, Store,
         embedded::{Embedded, EmbeddedConfig},
+        key_after,
     },
 };
 use tempfile::TempDir;
 
 use crate::{
+    blob::{Blobs, TTL_DEFAULT},
     control::Error,
     entity::{
         Host, Job, JobItem, Lineage, Named, Subagent, Task,
-        job::{Command, Create, ItemCommand, ItemRecord, Reply, Spec, State, decode_view},
+        job::{Command, Create, ItemCommand, ItemRecord, Reply, Spec, State, decode_view, run_id},
         kind, records,
     },
     exec::{Engine, Response},
@@ -43,6 +45,8 @@ use crate::{
 };
 
 pub const TENANT: &str = "tester";
+/// How long items are kept.
+pub const KEPT_MS: u64 = 24 * 3_600_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The system's clock, put forward.
@@ -103,7 +107,10 @@ impl World {
             look_every: Duration::from_millis(100),
             ..HostConfig::new("test", "one")
         };
-        let host = Host::new(Arc::new(Engine::scripted(None)));
+        let blobs = Blobs::new(self.store.clone(), self.clock.clone(), TTL_DEFAULT);
+        let mut engine = Engine::scripted(Some(blobs));
+        engine.limits.job_items_kept_ms = KEPT_MS;
+        let host = Host::new(Arc::new(engine));
         let kinds = Kinds::new()
             .with(Job::new(host.clone(), self.store.clone()))
             .with(JobItem(host.clone()))
@@ -141,8 +148,19 @@ impl World {
         }
     }
 
+    /// Says that the items come.
+    pub async fn prepare(&self, items: u32, fingerprint: u128) -> Result<Reply, Error> {
+        self.call(Command::Prepare { session: Self::session(), fingerprint, items }).await
+    }
+
     /// Creates the job, whether its items are there or not.
     pub async fn create_of(&self, items: u32, spec: Spec, fingerprint: u128) -> Result<Reply, Error> {
+        self.prepare(items, fingerprint).await?;
+        self.create_prepared(items, spec, fingerprint).await
+    }
+
+    /// Creates the job, whether anybody has said that its items come or not.
+    pub async fn create_prepared(&self, items: u32, spec: Spec, fingerprint: u128) -> Result<Reply, Error> {
         let spec = Spec { instruction: "do it".into(), agent: AGENT.into(), ..spec };
         let create = Create {
             session: Self::session(),
@@ -205,6 +223,42 @@ impl World {
         let key = keys::data(TENANT, &records::item_view(&self.job, index));
         let stored = self.store.begin().snapshot_get(&key).await.unwrap()?;
         Some(decode_view(&stored).unwrap())
+    }
+
+    /// How many records of items are stored: what they are given, and how they stand.
+    pub async fn recorded(&self) -> (usize, usize) {
+        let tx = self.store.begin();
+        let mut counts = [0; 2];
+        for (count, path) in
+            counts.iter_mut().zip([records::items(&self.job), records::item_views(&self.job)])
+        {
+            let mut range = KeyRange::prefix(keys::data(TENANT, &path).to_vec());
+            loop {
+                let page = tx.snapshot_range(&RangeRead::new(range.clone()).limit(1_000)).await.unwrap();
+                *count += page.pairs.len();
+                match page.pairs.last() {
+                    Some(last) if page.more => range.begin = key_after(&last.key),
+                    _ => break,
+                }
+            }
+        }
+        counts.into()
+    }
+
+    /// Whether anything is stored of an attempt.
+    pub async fn has_attempt(&self, index: u32, attempt: u32) -> bool {
+        let run = run_id(&self.job, index, attempt);
+        let address = Address::new(TENANT, kind::ITEM, run.as_str()).unwrap();
+        self.store.begin().snapshot_get(&keys::state(&address)).await.unwrap().is_some()
+    }
+
+    /// Waits for something that is stored outside of the job.
+    pub async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while !holds().await {
+            assert!(tokio::time::Instant::now() < deadline, "does not come about: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     pub async fn counted(&self, status: &str) -> i64 {

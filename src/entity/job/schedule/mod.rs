@@ -1,20 +1,19 @@
 //! When a job runs: the next time, and which times were missed. Pure: the time is an argument.
 
-use std::str::FromStr;
+mod cron;
 
-use cadre_cluster::clock::Timestamp;
-use chrono::{DateTime, Utc};
-use croner::Cron;
-
+use self::cron::Clock;
 use crate::control::{
     Error,
     args::{MissedRuns, Schedule},
 };
+use cadre_cluster::clock::Timestamp;
 
 /// A run that begins no later than this is on time: about twice what it takes another node to take over.
 const LATE_MS_MAX: u64 = 5_000;
-/// The names of the only time zone that is known here.
-const UTC: [&str; 7] = ["UTC", "Etc/UTC", "GMT", "Etc/GMT", "Zulu", "Etc/Zulu", "Etc/UCT"];
+/// The most missed runs that are made up for, the latest ones. A schedule that slept for a year, or whose runs take longer
+/// than they are apart, would otherwise never be done with the past (P9).
+pub const MADE_UP_MAX: usize = 100;
 
 /// A schedule that is understood.
 #[derive(Debug, Clone)]
@@ -26,7 +25,7 @@ pub struct Plan {
 
 #[derive(Debug, Clone)]
 enum Rhythm {
-    Cron(Box<Cron>),
+    Cron(Box<Clock>),
     /// Every so often, counted from the anchor, so that nothing drifts.
     Every {
         ms: u64,
@@ -47,15 +46,13 @@ impl Plan {
     /// Understands a schedule of a job that was created at `created`, from which an interval counts when it has no
     /// `startAt`.
     pub fn new(schedule: &Schedule, created: Timestamp) -> Result<Self, Error> {
-        if let Some(zone) = schedule.time_zone.as_deref().filter(|zone| !UTC.contains(zone)) {
-            let message = format!("{zone} is not known here, only UTC is");
-            return Err(Error::invalid("schedule.timeZone", message));
-        }
+        let zone = schedule.zone("schedule")?;
         let anchor = schedule.start_at.map_or(created, Timestamp::from);
         let rhythm = match (&schedule.cron, schedule.interval_ms) {
             (Some(pattern), _) => {
-                let cron = Cron::from_str(pattern).map_err(|error| Error::invalid("schedule.cron", error))?;
-                Rhythm::Cron(Box::new(cron))
+                let clock =
+                    Clock::new(pattern, zone).map_err(|error| Error::invalid("schedule.cron", error))?;
+                Rhythm::Cron(Box::new(clock))
             }
             (None, Some(ms)) if ms > 0 => Rhythm::Every { ms, anchor },
             _ => return Err(Error::invalid("schedule.intervalMs", "must be more than 0")),
@@ -83,22 +80,37 @@ impl Plan {
                 let runs = (time.0 - anchor.0) / ms + 1;
                 Some(Timestamp(anchor.0.checked_add(runs.checked_mul(*ms)?)?))
             }
-            Rhythm::Cron(cron) => {
-                let found = cron.find_next_occurrence(&second(time)?, false).ok()?;
-                u64::try_from(found.timestamp_millis()).ok().map(Timestamp)
-            }
+            Rhythm::Cron(clock) => clock.after(time),
         }
     }
 
     /// The last time until `now`; `due` is one.
     fn last(&self, due: Timestamp, now: Timestamp) -> Timestamp {
-        let found = match &self.rhythm {
-            Rhythm::Every { ms, .. } => Some(Timestamp(now.0 - (now.0 - due.0) % ms)),
-            Rhythm::Cron(cron) => second(now)
-                .and_then(|now| cron.find_previous_occurrence(&now, true).ok())
-                .and_then(|found| u64::try_from(found.timestamp_millis()).ok().map(Timestamp)),
-        };
-        found.unwrap_or(due).max(due)
+        if let Rhythm::Every { ms, .. } = &self.rhythm {
+            return Timestamp(now.0 - (now.0 - due.0) % ms).max(due);
+        }
+        // Whatever comes after `early` has come, and what comes after `late` has not.
+        let comes = |from: u64| self.after(Timestamp(from)).filter(|time| *time <= now);
+        let (mut early, mut late, mut last) = (due.0, now.0, due);
+        while late - early > 1 {
+            let middle = early + (late - early) / 2;
+            match comes(middle) {
+                Some(time) => (early, last) = (time.0, time),
+                None => late = middle,
+            }
+        }
+        comes(early).unwrap_or(last)
+    }
+
+    /// The first time, from `due` on, of those that are made up for.
+    fn made_up_from(&self, due: Timestamp, now: Timestamp) -> Timestamp {
+        let missed = std::iter::successors(Some(due), |time| self.after(*time));
+        if missed.take_while(|time| *time <= now).nth(MADE_UP_MAX).is_none() {
+            return due;
+        }
+        let before = |time: &Timestamp| Some(self.last(due, Timestamp(time.0 - 1)));
+        let latest = std::iter::successors(Some(self.last(due, now)), before);
+        latest.take(MADE_UP_MAX).last().unwrap_or(due)
     }
 
     /// What follows at `now`, when `due` is the first time that nothing was done about. `busy` says that the former run
@@ -107,11 +119,14 @@ impl Plan {
         if due > now {
             return Due { run: None, next: Some(due) };
         }
-        let last = self.last(due, now);
         match self.missed {
-            MissedRuns::RunAll => Due { run: Some(due), next: self.after(due) },
-            MissedRuns::RunOnce => Due { run: Some(last), next: self.after(now) },
+            MissedRuns::RunAll => {
+                let from = self.made_up_from(due, now);
+                Due { run: Some(from), next: self.after(from) }
+            }
+            MissedRuns::RunOnce => Due { run: Some(self.last(due, now)), next: self.after(now) },
             MissedRuns::Skip => {
+                let last = self.last(due, now);
                 let on_time = !busy && now.0 - last.0 <= LATE_MS_MAX;
                 Due { run: on_time.then_some(last), next: self.after(now) }
             }
@@ -127,9 +142,4 @@ pub fn describe(schedule: &Schedule) -> String {
         (None, Some(ms)) => format!("every {ms} ms"),
         (None, None) => String::new(),
     }
-}
-
-/// The whole second of a time: patterns know no smaller ones.
-fn second(time: Timestamp) -> Option<DateTime<Utc>> {
-    DateTime::from_timestamp(i64::try_from(time.0 / 1000).ok()?, 0)
 }

@@ -1,24 +1,24 @@
 //! The commands about jobs.
 
+mod create;
+
 use cadre_cluster::{
     keys,
-    store::{Attempt, KeyRange, RangeRead, Transaction},
+    store::{KeyRange, RangeRead, Transaction},
 };
 
 use super::{Request, Runtime, load::List, request::unreadable, subagents::same_session};
 use crate::{
     control::{
         Error,
-        args::{CancelJob, CreateJob, GetJob, ListJobs, NewItem, RetryJobItem},
-        result::{Answer, GetJobResult, JobItemState, JobState, Jobs},
+        args::{CancelJob, GetJob, ListJobs, RetryJobItem},
+        result::{Answer, GetJobResult, ItemsStatus, JobItemState, JobState, Jobs},
     },
     entity::{
-        Job, Lineage, Named,
-        job::{Command, Create, ItemRecord, Reply, Spec, State, Work, decode_view},
+        Job,
+        job::{Command, ItemRecord, State, Work, decode_view},
         kind, records,
-        session::fingerprint,
     },
-    exec::Source,
     fact::{
         id::{ItemId, JobId, SessionId},
         status::{ItemStatus, JobStatus},
@@ -26,157 +26,7 @@ use crate::{
     view::{ItemView, JobView},
 };
 
-/// Items that are written at once, and what they may come to.
-const ITEMS_AT_ONCE: usize = 500;
-const BYTES_AT_ONCE: usize = 1024 * 1024;
-
 impl Runtime {
-    pub(super) async fn create_job(
-        &self,
-        request: &Request<'_>,
-        mut args: CreateJob,
-    ) -> Result<Answer<JobState>, Error> {
-        self.check_agent(args.agent.as_deref())?;
-        let mut ids = request.ids();
-        let job: JobId = args.job_id.clone().unwrap_or_else(|| ids.next());
-        let task = match &args.task_id {
-            Some(task) => {
-                Some(self.task(request, task).await.map_err(|error| error.with("field", "taskId"))?)
-            }
-            None => None,
-        };
-        let fingerprint = fingerprint(&args);
-        let known = self.existing_job(&self.store.begin(), request, &job).await?;
-        if let Some(known) = known.as_ref().filter(|known| known.fingerprint != fingerprint) {
-            let message = format!("the job {job} exists with other content");
-            return Err(Error::conflict(known.status.as_str(), message));
-        }
-        let session = match (&args.session_id, task, known) {
-            // It is there already, and takes no new work from this.
-            (_, _, Some(known)) => known.session,
-            (Some(session), task, None) => {
-                if let Some(task) = task {
-                    same_session(&task.session, session, "taskId", &task.id)?;
-                }
-                self.open_session(request, session).await?;
-                session.clone()
-            }
-            (None, Some(task), None) => {
-                self.open_session(request, &task.session).await?;
-                task.session
-            }
-            (None, None, None) => {
-                let session: SessionId = ids.next();
-                self.make_session(request, &session, None, args.agent.clone()).await?;
-                session
-            }
-        };
-        let items = std::mem::take(&mut args.items);
-        let count = u32::try_from(items.len()).map_err(|_| Error::invalid("items", "there are too many"))?;
-        self.write_items(request, &session, &job, items, fingerprint).await?;
-        let create = Create {
-            session: session.clone(),
-            parent: None,
-            lineage: Lineage { task: args.task_id.clone(), ..Lineage::default() },
-            depth: 0,
-            fingerprint,
-            items: count,
-            spec: Named(Box::new(Spec::of(&args, crate::scripted::AGENT))),
-        };
-        let address = request.address(kind::JOB, job.as_str());
-        let called = self.ask::<Job>(request, &address, &Command::Create(Box::new(create))).await?;
-        let Reply { job, session, status } = called.reply;
-        let result = JobState {
-            job_id: job,
-            status,
-            session_id: Some(session),
-            total: Some(count),
-            next_run_at: None,
-        };
-        Ok(Answer { result, cursor: called.cursor })
-    }
-
-    /// Writes what the items are given, before the job that will ask for it. The first request for a job has its items;
-    /// another one for the same job is refused.
-    async fn write_items(
-        &self,
-        request: &Request<'_>,
-        session: &SessionId,
-        job: &JobId,
-        items: Vec<NewItem>,
-        fingerprint: u128,
-    ) -> Result<(), Error> {
-        let tenant = &request.caller.tenant;
-        let (mut ids, mut batch, mut bytes) = (request.ids(), Vec::new(), 0);
-        // The ids that the request itself has used come first.
-        let (_, _): (JobId, SessionId) = (ids.next(), ids.next());
-        let last = items.len().saturating_sub(1);
-        for (index, item) in items.into_iter().enumerate() {
-            let item_id: ItemId = item.item_id.unwrap_or_else(|| ids.next());
-            let own = format!("{job}.{index}");
-            let record = match self.source(request, Some(session), Some(&own), item.input).await? {
-                Source::Inline(input) if Source::Inline(input.clone()).size() <= Source::INLINE_BYTES_MAX => {
-                    ItemRecord { item_id, input, blob: None }
-                }
-                Source::Inline(input) => {
-                    let content =
-                        serde_json::to_vec(&input).expect("parts serialize into memory without fail");
-                    let blob = ids.next();
-                    let new = crate::blob::NewBlob {
-                        blob,
-                        media_type: "application/json".into(),
-                        session: Some(session.clone()),
-                        content: content.into(),
-                    };
-                    let blob = Some(new.blob.clone());
-                    self.blobs.write(tenant, new).await.map_err(unreadable)?;
-                    ItemRecord { item_id, input: Vec::new(), blob }
-                }
-                Source::Stored(blob) => ItemRecord { item_id, input: Vec::new(), blob: Some(blob) },
-            };
-            let value = record.encode();
-            bytes += value.len();
-            let path = records::item(job, u32::try_from(index).unwrap_or(u32::MAX));
-            batch.push((keys::data(tenant, &path), value));
-            if batch.len() >= ITEMS_AT_ONCE || bytes >= BYTES_AT_ONCE || index == last {
-                self.write_batch(request, job, std::mem::take(&mut batch), fingerprint).await?;
-                bytes = 0;
-            }
-        }
-        Ok(())
-    }
-
-    async fn write_batch(
-        &self,
-        request: &Request<'_>,
-        job: &JobId,
-        batch: Vec<(bytes::Bytes, bytes::Bytes)>,
-        fingerprint: u128,
-    ) -> Result<(), Error> {
-        let claim = keys::data(&request.caller.tenant, &records::items(job));
-        let mine = fingerprint.to_be_bytes();
-        let mut attempt = Attempt::idempotent();
-        loop {
-            let mut tx = self.store.begin();
-            match tx.get(&claim).await.map_err(unreadable)? {
-                Some(theirs) if theirs[..] != mine[..] => {
-                    let message = format!("the job {job} exists with other content");
-                    return Err(Error::conflict("exists", message));
-                }
-                // It is claimed already: writing that again would only make those conflict who do the same.
-                Some(_) => {}
-                None => tx.set(claim.clone(), mine.to_vec()),
-            }
-            for (key, value) in &batch {
-                tx.set(key.clone(), value.clone());
-            }
-            match tx.commit().await {
-                Ok(_) => return Ok(()),
-                Err(error) => attempt.again(error).await.map_err(unreadable)?,
-            }
-        }
-    }
-
     async fn existing_job(
         &self,
         tx: &Transaction,
@@ -228,12 +78,22 @@ impl Runtime {
     ) -> Result<Answer<JobItemState>, Error> {
         let work = self.job(request, &args.job_id).await?;
         self.open_session(request, &work.session).await?;
+        if work.removed.is_some() {
+            let message = format!("the items of the job {} have expired", work.id);
+            return Err(Error::conflict("expired", message));
+        }
         let found = self.find_item(request, &work, &args.item_id).await?;
         let (index, view) = found.ok_or_else(|| Error::not_found("item", &args.item_id))?;
         let status = view.as_ref().map_or(ItemStatus::Pending, |view| view.status);
         let address = request.address(kind::JOB, args.job_id.as_str());
         let command = Command::Retry { index, item: args.item_id.clone(), status, by: request.by() };
         let called = self.ask::<Job>(request, &address, &command).await?;
+        // A cancel of its task that follows this answer reaches it (P11).
+        let known = async || {
+            let closed_again = self.job(request, &work.id).await?.closed;
+            Ok((closed_again || self.is_open_above(request, work.parent.clone()).await?).then_some(()))
+        };
+        self.wait_for(request, &work.session, request.until, known).await?;
         let result = JobItemState {
             job_id: args.job_id,
             item_id: args.item_id,
@@ -303,7 +163,12 @@ impl Runtime {
                 .and_then(|after| after.checked_add(1))
                 .ok_or_else(|| Error::invalid("itemsAfter", "is not a position in this list"))?,
         };
-        let to = work.items.min(from.saturating_add(u32::try_from(args.limit.get()).unwrap_or(u32::MAX)));
+        let items_status = match work.removed {
+            Some(_) => ItemsStatus::Expired,
+            None => ItemsStatus::Available,
+        };
+        let kept = if work.removed.is_some() { 0 } else { work.items };
+        let to = kept.min(from.saturating_add(u32::try_from(args.limit.get()).unwrap_or(u32::MAX)));
         let mut items = Vec::new();
         for index in from..to {
             let key = keys::data(&request.caller.tenant, &records::item(&work.id, index));
@@ -314,9 +179,9 @@ impl Runtime {
                 view.unwrap_or_else(|| ItemView { index: Some(index), ..ItemView::new(record.item_id) });
             items.push(view);
         }
-        let has_more = to < work.items;
+        let has_more = to < kept;
         let cursor = has_more.then(|| to.saturating_sub(1).to_string());
-        Ok(Answer::read(GetJobResult { job: served(state), items, has_more, cursor }))
+        Ok(Answer::read(GetJobResult { job: served(state), items, items_status, has_more, cursor }))
     }
 
     pub(super) async fn list_jobs(
@@ -325,12 +190,19 @@ impl Runtime {
         args: ListJobs,
     ) -> Result<Answer<Jobs<JobView>>, Error> {
         let tx = self.store.begin();
-        let prefix = match &args.session_id {
-            Some(session) => {
+        let prefix = match (&args.task_id, &args.session_id) {
+            (Some(task), session) => {
+                let found = self.task(request, task).await?;
+                if let Some(session) = session {
+                    same_session(&found.session, session, "taskId", task)?;
+                }
+                records::task_jobs(task)
+            }
+            (None, Some(session)) => {
                 self.session(&tx, request, session).await?;
                 records::jobs(session)
             }
-            None => records::all_jobs(),
+            (None, None) => records::all_jobs(),
         };
         let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: true };
         let (tx, status) = (&tx, args.status);
