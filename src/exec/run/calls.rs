@@ -181,7 +181,8 @@ impl Run {
             Call::Task { args, input, join } => {
                 self.tell_started(index, draft);
                 if let Call::Task { args, input, .. } = &mut self.calls[index].call {
-                    (args.clear(), input.clear());
+                    args.clear();
+                    input.clear();
                 }
                 match task::from_call(&args, draft) {
                     Err(failure) => self.failed(index, failure, None, draft),
