@@ -18,6 +18,7 @@ mod guard;
 mod health;
 mod metrics;
 mod observe;
+mod openapi;
 mod query;
 mod range;
 mod refusal;
@@ -49,11 +50,26 @@ use crate::{
 /// wait before they kill.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
+/// How the gateway behaves where it may be told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How often somebody who follows a silent feed is given a sign of life.
+    pub sign_of_life_every: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // Within what proxies and clients wait before they give a silent connection up.
+        Self { sign_of_life_every: Duration::from_secs(15) }
+    }
+}
+
 /// What every handler has.
 #[derive(Clone)]
 struct App {
     runtime: Runtime,
     door: Door,
+    settings: Settings,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
 }
@@ -72,10 +88,20 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    serve_with(Settings::default(), runtime, listener, shutdown).await
+}
+
+/// [`serve`] with other settings.
+pub async fn serve_with(
+    settings: Settings,
+    runtime: Runtime,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().is_loopback();
     let (stop, stopping) = watch::channel(false);
     let door = Door::open(&runtime)?;
-    let app = router(App { runtime, door, stopping: stopping.clone() }, is_local);
+    let app = router(App { runtime, door, settings, stopping: stopping.clone() }, is_local);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);
@@ -121,6 +147,7 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/v1/sessions/{id}/events", get(events::page))
         .route("/v1/sessions/{id}/stream", get(stream::follow))
         .route("/v1/blobs/{ref}", get(blob::read))
+        .route("/openapi.json", get(openapi::document))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

@@ -46,13 +46,16 @@ impl Runtime {
             None => None,
         };
         let fingerprint = fingerprint(&args);
-        if let Some(known) = self.existing_job(&self.store.begin(), request, &job).await?
+        let known = self.existing_job(&self.store.begin(), request, &job).await?;
+        if let Some(known) = &known
             && known.fingerprint != fingerprint
         {
             let message = format!("the job {job} exists with other content");
             return Err(Error::conflict(known.status.as_str(), message));
         }
         let session = match (&args.session_id, task) {
+            // A session that takes no new work has not forgotten what it took.
+            (Some(session), _) if known.is_some() => session.clone(),
             (Some(session), _) => {
                 self.open_session(request, session).await?;
                 session.clone()

@@ -23,7 +23,10 @@ use cadre_cluster::{
     clock::SystemClock,
     host::HostConfig,
     placement::Takeover,
-    store::embedded::{Embedded, EmbeddedConfig},
+    store::{
+        Store,
+        embedded::{Embedded, EmbeddedConfig},
+    },
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -63,6 +66,11 @@ impl Rig {
         drop(self.runtime);
         self.embedded.close().await;
         Self::on(folder).await
+    }
+
+    /// What all of it is in.
+    pub fn store(&self) -> Store {
+        self.embedded.store()
     }
 
     pub async fn stop(self) {
