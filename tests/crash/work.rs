@@ -24,7 +24,7 @@ pub const QUEUED: usize = 10;
 pub const ASKING: usize = 5;
 /// Of the asking turns, the one that is told no.
 pub const DENIED: usize = 3;
-pub const INTERRUPTED: usize = 3;
+pub const INTERRUPTED: usize = 6;
 pub const ITEMS: usize = 30;
 /// Longer than any test.
 const FOREVER: u64 = 600_000;
@@ -119,7 +119,7 @@ fn approvals(client: &Client, mut random: StdRng) {
         for prompt in ["First?", "Second?"] {
             let filter = format!("&turnId={turn}&types=action.*");
             let asked = client.until(SESSION, &filter, |event| event["payload"]["prompt"] == prompt);
-            thread::sleep(Duration::from_millis(random.random_range(0..200)));
+            thread::sleep(Duration::from_millis(random.random_range(0..600)));
             let action = asked["actionId"].as_str().unwrap();
             let decision = if number == DENIED { "deny" } else { "allow" };
             let args = json!({ "actionId": action, "decision": decision, "reason": "because" });
@@ -141,13 +141,13 @@ fn tasks(client: &Client, mut random: StdRng) {
         twice(client, &format!("crash-{task}"), "create_task", args);
     };
     let again = json!({ "fail": { "message": "not yet", "retryable": true, "times": 2 } });
-    create("task_a", json!([{ "sleep": 150 }, again, { "say": "a" }]), json!({}));
-    create("task_b", json!([{ "tool": "sleep", "args": { "ms": 100 } }]), json!({ "dependsOn": ["task_a"] }));
-    create("task_c", json!([{ "say": "c", "chunks": 9, "delayMs": 30 }]), json!({ "dependsOn": ["task_a"] }));
-    let spawn = json!({ "spawn": { "count": OF_TASK, "script": [{ "sleep": 50 }], "join": "all" } });
+    create("task_a", json!([{ "sleep": 400 }, again, { "say": "a" }]), json!({}));
+    create("task_b", json!([{ "tool": "sleep", "args": { "ms": 500 } }]), json!({ "dependsOn": ["task_a"] }));
+    create("task_c", json!([{ "say": "c", "chunks": 9, "delayMs": 80 }]), json!({ "dependsOn": ["task_a"] }));
+    let spawn = json!({ "spawn": { "count": OF_TASK, "script": [{ "sleep": 500 }], "join": "all" } });
     create("task_d", json!([spawn]), json!({ "dependsOn": ["task_b", "task_c"] }));
     create("task_parent", json!([{ "sleep": 300 }]), json!({}));
-    create("task_part", json!([{ "sleep": 600 }]), json!({ "parentTaskId": "task_parent" }));
+    create("task_part", json!([{ "sleep": 1_500 }]), json!({ "parentTaskId": "task_parent" }));
     create("task_long", json!([{ "sleep": FOREVER }]), json!({}));
     let inner = |objective: &str, join: bool| json!({ "task": { "objective": objective, "retryPolicy": retry, "join": join,
         "script": [{ "fail": { "message": "not yet", "retryable": true, "times": 1 } }, { "sleep": 100 }] } });
@@ -167,10 +167,10 @@ fn tasks(client: &Client, mut random: StdRng) {
 fn outside(client: &Client, mut random: StdRng) {
     let args = json!({ "sessionId": SESSION, "taskId": "task_out", "objective": "outside" });
     client.call("crash-task_out", "create_task", args);
-    for percent in [10.0, 30.0, 50.0, 70.0, 90.0] {
+    for percent in [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0] {
         let progress = json!({ "taskId": "task_out", "percent": percent, "phase": "working" });
         twice(client, &format!("crash-progress-{percent}"), "append_task_progress", progress);
-        thread::sleep(Duration::from_millis(random.random_range(0..600)));
+        thread::sleep(Duration::from_millis(random.random_range(0..1_000)));
     }
     let done = json!({ "taskId": "task_out", "summary": "done" });
     assert_eq!(client.call("crash-out-done", "complete_task", done)["status"], "completed");
@@ -184,7 +184,7 @@ fn job(client: &Client, _: StdRng) {
         let steps = match number {
             7 => json!([fails(false, 1), { "say": "by hand" }]),
             9 => json!([fails(true, 2), { "say": "by itself" }]),
-            _ => json!([{ "sleep": 60 }, { "tool": "echo", "args": { "item": number } }]),
+            _ => json!([{ "sleep": 250 }, { "tool": "echo", "args": { "item": number } }]),
         };
         json!({ "itemId": format!("item-{number}"), "input": script(&steps) })
     };
@@ -203,7 +203,7 @@ fn interrupts(client: &Client, mut random: StdRng) {
     for number in 0..INTERRUPTED {
         let turn = format!("turn_int_{number}");
         submit(client, "thrd_int", &turn, &tree, json!({}));
-        thread::sleep(Duration::from_millis(random.random_range(0..500)));
+        thread::sleep(Duration::from_millis(random.random_range(0..1_200)));
         let args = json!({ "sessionId": SESSION, "turnId": turn, "reason": "enough" });
         let told = client.call(&format!("crash-interrupt-{number}"), "interrupt_turn", args);
         assert_eq!((&told["status"], &told["turnId"]), (&json!("cancelled"), &json!(turn)), "P11");
