@@ -3,142 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
+#[path = "common/server.rs"]
+mod server;
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{Read, Write},
+    net::TcpStream,
     time::Duration,
 };
 
-use cadre::{
-    blob::NewBlob,
-    fact::id::BlobRef,
-    http::{self, BODY_BYTES_MAX},
-};
-use common::{PATIENCE, Rig, turn};
+use cadre::{blob::NewBlob, fact::id::BlobRef, http::BODY_BYTES_MAX};
+use common::turn;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
-use ureq::{
-    Agent, Body,
-    http::{Request, Response},
-};
-
-/// A server with the tokio runtime that it lives in.
-struct Server {
-    tokio: tokio::runtime::Runtime,
-    rig: Rig,
-    url: String,
-    agent: Agent,
-    stop: oneshot::Sender<()>,
-    served: JoinHandle<std::io::Result<()>>,
-}
-
-impl Server {
-    fn start() -> Self {
-        let tokio =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let rig = tokio.block_on(Rig::start());
-        let listener = tokio.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let (stop, stopped) = oneshot::channel();
-        let server = http::serve(rig.runtime.clone(), listener, async { drop(stopped.await) });
-        let served = tokio.spawn(server);
-        let config = Agent::config_builder().http_status_as_error(false).proxy(None);
-        let agent = config.timeout_per_read(Some(PATIENCE)).build().into();
-        Self { tokio, rig, url, agent, stop, served }
-    }
-
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response<Body> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(body.to_vec()).unwrap();
-        if body.is_empty() && method != "POST" {
-            return self.agent.run(request.map(drop)).unwrap();
-        }
-        self.agent.run(request).unwrap()
-    }
-
-    fn json(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Value) {
-        let mut response = self.send(method, path, headers, body);
-        let text = response.body_mut().read_to_string().unwrap();
-        let value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{method} {path}: {text}"));
-        (response.status().as_u16(), value)
-    }
-
-    fn get(&self, path: &str) -> (u16, Value) {
-        self.json("GET", path, &[], b"")
-    }
-
-    fn call(&self, name: &str, arguments: &Value) -> (u16, Value) {
-        self.json("POST", &format!("/v1/commands/{name}"), &[], arguments.to_string().as_bytes())
-    }
-
-    /// A session with one finished turn. All of its events.
-    fn session(&self, id: &str) -> Vec<Value> {
-        let (status, answer) = self.call("submit_turn", &turn(id, json!([{ "say": "hello", "chunks": 5 }])));
-        assert_eq!(status, 200, "{answer}");
-        assert_eq!(answer["cursor"].as_str().unwrap().len(), 32);
-        let turn = answer["result"]["turnId"].as_str().unwrap();
-        self.tokio.block_on(self.rig.turn_over(id, turn));
-        self.tokio.block_on(self.rig.served(id))
-    }
-
-    fn stream(&self, path: &str, headers: &[(&str, &str)]) -> Stream {
-        let response = self.send("GET", path, headers, b"");
-        assert_eq!(response.status(), 200);
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Stream(BufReader::new(Box::new(response.into_body().into_reader())))
-    }
-
-    fn stop(self) {
-        let _ = self.stop.send(());
-        self.tokio.block_on(async {
-            tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap().unwrap();
-            self.rig.stop().await;
-        });
-    }
-}
-
-struct Stream(BufReader<Box<dyn Read + Send>>);
-
-impl Stream {
-    /// Event, id and data of the next frame; `None` at the end.
-    fn next(&mut self) -> Option<(String, String, Value)> {
-        let (mut event, mut id, mut data) = (String::new(), String::new(), Value::Null);
-        for line in self.0.by_ref().lines() {
-            let line = line.unwrap();
-            match line.split_once(": ") {
-                Some(("event", text)) => event = text.into(),
-                Some(("id", text)) => id = text.into(),
-                Some(("data", text)) => data = serde_json::from_str(text).unwrap(),
-                _ if line.is_empty() && !event.is_empty() => return Some((event, id, data)),
-                _ => assert!(line.is_empty() || line.starts_with(':'), "{line}"),
-            }
-        }
-        None
-    }
-
-    fn facts(&mut self, count: usize) -> Vec<Value> {
-        let fact = |_| {
-            let (event, id, data) = self.next().unwrap();
-            assert_eq!(event, "fact");
-            assert_eq!(data["cursor"], id.as_str());
-            data
-        };
-        (0..count).map(fact).collect()
-    }
-}
-
-fn assert_refused((status, body): (u16, Value), expected: u16, code: &str, field: Option<&str>) {
-    assert_eq!(status, expected, "{body}");
-    let error = body["error"].as_object().unwrap_or_else(|| panic!("no envelope: {body}"));
-    assert_eq!(error["code"], code, "{body}");
-    assert!(error["message"].is_string() && error["retryable"].is_boolean() && error["details"].is_object());
-    if let Some(field) = field {
-        assert_eq!(error["details"]["field"], field, "{body}");
-    }
-}
+use server::{Server, assert_refused};
 
 #[test]
 fn whatever_goes_wrong_is_said_in_the_envelope() {
@@ -212,13 +89,163 @@ fn the_same_key_is_answered_once() {
 }
 
 #[test]
-fn the_commands_are_listed_with_their_schemas() {
+fn a_key_of_8_to_128_characters_is_taken() {
+    let server = Server::start();
+    for key in ["k".repeat(8), "k".repeat(128), "a b!c~d/e".into()] {
+        let key = [("Idempotency-Key", key.as_str())];
+        let made = || server.json("POST", "/v1/commands/create_session", &key, b"{}");
+        let (status, first) = made();
+        assert_eq!(status, 200, "{first}");
+        assert_eq!(made(), (200, first), "P3: {key:?}");
+    }
+    server.stop();
+}
+
+#[test]
+fn the_commands_are_listed_with_schemas_that_their_examples_keep() {
     let server = Server::start();
     let (status, body) = server.get("/v1/commands");
     assert_eq!(status, 200);
     let commands = body["commands"].as_array().unwrap();
-    let submit = commands.iter().find(|command| command["name"] == "submit_turn").unwrap();
-    assert!(submit["arguments"].is_object() && submit["result"].is_object(), "{submit}");
+    let names: Vec<_> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
+    let known: Vec<_> = cadre::control::registry().commands().map(|command| command.name).collect();
+    assert_eq!(names, known);
+    assert!(jsonschema::validator_for(&body["error"]).is_ok());
+    for command in commands {
+        for text in ["summary", "description", "group", "kind", "scope"] {
+            assert!(command[text].as_str().is_some_and(|text| !text.is_empty()), "{command}");
+        }
+        let arguments = jsonschema::validator_for(&command["arguments"]).unwrap();
+        assert!(arguments.is_valid(&command["example"]), "{command}");
+        assert!(jsonschema::validator_for(&command["result"]).is_ok(), "{command}");
+        // A list of everything is no place to go on from: each of them is a path.
+        let path = format!("/v1/commands/{}", command["name"].as_str().unwrap());
+        assert_refused(server.get(&path), 405, "invalid_argument", Some("method"));
+    }
+    server.stop();
+}
+
+#[test]
+fn the_whole_surface_is_one_document() {
+    let server = Server::start();
+    let (status, document) = server.get("/openapi.json");
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.1.0")));
+    let paths = document["paths"].as_object().unwrap();
+    for command in cadre::control::registry().commands() {
+        let operation = &paths[&format!("/v1/commands/{}", command.name)]["post"];
+        assert_eq!(operation["operationId"], command.name);
+        // Its schemas say something in the document's own words.
+        let body = operation["requestBody"]["content"]["application/json"].clone();
+        let mut schema = body["schema"].clone();
+        schema["components"] = document["components"].clone();
+        assert!(jsonschema::validator_for(&schema).unwrap().is_valid(&body["example"]), "{}", command.name);
+        assert!(!jsonschema::validator_for(&schema).unwrap().is_valid(&json!(7)), "{}", command.name);
+    }
+    // What it names is there: nothing of it is an unknown path.
+    for path in paths.keys() {
+        let (_, body) = server.get_text(&path.replace("{sessionId}", "none").replace("{ref}", "none"));
+        assert!(!body.contains("there is nothing at"), "{path}: {body}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_feed_is_filtered_by_what_its_events_are_about() {
+    let server = Server::start();
+    let script = json!([
+        { "tool": "echo", "args": { "a": 1 } },
+        { "spawn": { "count": 2, "script": [{ "tool": "echo" }], "join": "all" } },
+        { "task": { "objective": "o", "taskId": "task_f", "script": [{ "say": "1" }], "join": true } },
+    ]);
+    let (_, answer) = server.call("submit_turn", &turn("sess_f", script));
+    let turn = answer["result"]["turnId"].as_str().unwrap();
+    server.tokio.block_on(server.rig.turn_over("sess_f", turn));
+    let all = server.tokio.block_on(server.rig.served("sess_f"));
+    let of_class = |class: &str| all.iter().find(|event| event["type"] == class).unwrap();
+    let subagent = of_class("subagent.spawned")["subagentId"].as_str().unwrap();
+    let task = of_class("task.created")["taskId"].as_str().unwrap();
+    for (field, id) in [("turnId", turn), ("subagentId", subagent), ("taskId", task)] {
+        let wanted: Vec<_> = all.iter().filter(|event| event[field] == id).collect();
+        assert!(wanted.len() > 3 && wanted.len() < all.len(), "{field}");
+        let (_, page) = server.get(&format!("/v1/sessions/sess_f/events?{field}={id}"));
+        assert_eq!(page["events"].as_array().unwrap().iter().collect::<Vec<_>>(), wanted, "{field}");
+        let start = "0".repeat(32);
+        let path = format!("/v1/sessions/sess_f/stream?after={start}&{field}={id}");
+        assert_eq!(server.stream(&path, &[]).facts(wanted.len()).iter().collect::<Vec<_>>(), wanted, "{field}");
+        // Filters narrow each other.
+        let (_, page) = server.get(&format!("/v1/sessions/sess_f/events?{field}={id}&types=tool.*,task.*"));
+        let is_meant = |event: &&Value| {
+            let class = event["type"].as_str().unwrap();
+            class.starts_with("tool.") || class.starts_with("task.")
+        };
+        let narrowed: Vec<_> = wanted.into_iter().filter(is_meant).collect();
+        assert_eq!(page["events"].as_array().unwrap().iter().collect::<Vec<_>>(), narrowed, "{field}");
+    }
+    let (status, page) = server.get("/v1/sessions/sess_f/events?taskId=task_none");
+    assert_eq!((status, &page["events"], &page["hasMore"]), (200, &json!([]), &json!(false)));
+    server.stop();
+}
+
+#[test]
+fn a_command_that_takes_too_long_may_be_sent_again_with_its_key() {
+    let server = Server::start();
+    let key = |number: usize| format!("impatient-{number}");
+    let submit = |number: usize, patient: bool| {
+        let key = key(number);
+        let mut headers = vec![("Idempotency-Key", key.as_str())];
+        if !patient {
+            headers.push(("X-Deadline-Ms", "1"));
+        }
+        let body = turn(&format!("sess_{number}"), json!([])).to_string();
+        server.json("POST", "/v1/commands/submit_turn", &headers, body.as_bytes())
+    };
+    for number in 0..20 {
+        let hasty = submit(number, false);
+        match hasty.0 {
+            200 => {}
+            _ => assert_refused(hasty.clone(), 504, "deadline_exceeded", None),
+        }
+        // Whether it was too late or not: it happens, and happens once.
+        let (status, answer) = submit(number, true);
+        assert_eq!(status, 200, "{answer}");
+        if hasty.0 == 200 {
+            assert_eq!(hasty.1, answer);
+        } else {
+            assert_eq!(hasty.1["error"]["retryable"], true);
+        }
+        let turn = answer["result"]["turnId"].as_str().unwrap();
+        let session = format!("sess_{number}");
+        server.tokio.block_on(server.rig.turn_over(&session, turn));
+        let events = server.tokio.block_on(server.rig.served(&session));
+        assert_eq!(common::count(&events, "turn.submitted"), 1, "P3");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_name_that_is_not_this_machine_is_not_served() {
+    let server = Server::start();
+    let address = server.url.strip_prefix("http://").unwrap();
+    let ask = |host: &str, more: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let request = "POST /v1/commands/create_session HTTP/1.1";
+        write!(stream, "{request}\r\nHost: {host}\r\n{more}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+    };
+    for host in ["evil.example", "evil.example:7600", "localhost.evil.example", "192.168.0.1"] {
+        assert_refused(ask(host, ""), 403, "forbidden", None);
+    }
+    assert_refused(ask(address, "Origin: https://evil.example\r\n"), 403, "forbidden", None);
+    assert_refused(ask(address, "Origin: null\r\n"), 403, "forbidden", None);
+    assert_eq!(server.get("/healthz").0, 200);
+    let (_, sessions) = server.call("list_sessions", &json!({}));
+    assert_eq!(sessions["result"]["sessions"], json!([]), "nothing of that was done");
+    for (host, more) in [("localhost:1", ""), (address, "Origin: http://localhost:3000\r\n")] {
+        assert_eq!(ask(host, more).0, 200);
+    }
     server.stop();
 }
 
@@ -377,6 +404,19 @@ fn blobs_are_served_whole_and_in_parts() {
     assert_eq!(outside.headers()["content-range"], "bytes */1300001");
     let body = serde_json::from_slice(&body).unwrap();
     assert_refused((outside.status().as_u16(), body), 416, "invalid_argument", Some("Range"));
+    for bad in ["bytes=1300001-1400000", "bytes=-0", "bytes=99999999999999999999999-"] {
+        let (outside, _) = get(&[("Range", bad)]);
+        assert_eq!(outside.status(), 416, "{bad}");
+        assert_eq!(outside.headers()["content-range"], "bytes */1300001", "{bad}");
+    }
+    // What is no range is none.
+    for odd in ["bytes=5-2", "bytes=a-b", "lines=0-1", "bytes"] {
+        assert_eq!(get(&[("Range", odd)]).0.status(), 200, "{odd}");
+    }
+    let part = server.send("HEAD", "/v1/blobs/blob_test", &[("Range", "bytes=0-9")], b"");
+    assert_eq!((part.status().as_u16(), &part.headers()["content-length"]), (206, &"10".parse().unwrap()));
+    assert_eq!(server.send("HEAD", "/v1/blobs/blob_none", &[], b"").status(), 404);
+    assert_refused(server.json("POST", "/v1/blobs/blob_test", &[], b""), 405, "invalid_argument", Some("method"));
     assert_refused(server.get("/v1/blobs/blob_none"), 404, "not_found", None);
     assert_refused(server.get("/v1/blobs/b%20d"), 400, "invalid_argument", Some("ref"));
     server.stop();

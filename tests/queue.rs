@@ -394,3 +394,21 @@ async fn threads_of_a_session_run_beside_each_other() {
     rig.checked("sess_a").await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn p3_a_key_has_the_same_answer_however_many_turns_came_after() {
+    let rig = Rig::start().await;
+    rig.busy("sess_a", &[]).await;
+    let submit = || rig.keyed("key-of-turn-1", "submit_turn", named("sess_a", "turn_1", &json!([]), json!({})));
+    let first = submit().await.unwrap();
+    assert_eq!((&first.result["status"], &first.result["queuePosition"]), (&json!("queued"), &json!(1)));
+    rig.let_go("sess_a").await;
+    // More than a session has in mind.
+    for number in 2..=70 {
+        rig.call("submit_turn", named("sess_a", &format!("turn_{number}"), &json!([]), json!({}))).await;
+    }
+    rig.turn_over("sess_a", "turn_70").await;
+    let again = submit().await.unwrap();
+    assert_eq!((&again.result, again.cursor), (&first.result, first.cursor));
+    rig.stop().await;
+}

@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use super::{client::Client, failure::Failure, table};
 
-/// Have any command of the API executed, or list them
+/// Have any command of the API executed, list them, or say what one of them takes
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   cadre call                                          all commands
+  cadre call create_task --describe                   what it takes, with an example
   cadre call get_session '{\"sessionId\": \"demo\"}'
   cadre call create_task - < task.json
   cadre call --key nightly-2026-05-11 create_task '{\"objective\": \"Write release notes\"}'")]
@@ -25,6 +26,9 @@ pub struct Args {
     /// Its arguments; `-` reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
+    /// Say what the command does and takes, instead of having it executed
+    #[arg(long, requires = "name", conflicts_with_all = ["key", "deadline_ms"])]
+    describe: bool,
     /// Execute it once, however often it is sent with this key (8 to 128 characters)
     #[arg(long, requires = "name")]
     key: Option<String>,
@@ -36,6 +40,9 @@ pub struct Args {
 /// Calls, or lists.
 pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     let Some(name) = args.name else { return list(client) };
+    if args.describe {
+        return describe(client, &name);
+    }
     let text = if args.arguments == "-" {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
@@ -43,7 +50,9 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     } else {
         args.arguments
     };
-    let arguments: Value = serde_json::from_str(&text).context("the arguments are not JSON")?;
+    let arguments: Value = serde_json::from_str(&text).with_context(|| {
+        format!("the arguments are not JSON (in a shell, put them in single quotes: cadre call {name} '{{…}}')")
+    })?;
     let mut headers = Vec::new();
     headers.extend(args.key.map(|key| ("idempotency-key", key)));
     headers.extend(args.deadline_ms.map(|ms| ("x-deadline-ms", ms.to_string())));
@@ -73,4 +82,38 @@ fn list(client: &Client) -> Result<ExitCode, Failure> {
         commands.iter().map(|command| vec![text(command, "name"), text(command, "summary")]).collect();
     table::print(&["COMMAND", ""], &rows)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn describe(client: &Client, name: &str) -> Result<ExitCode, Failure> {
+    let answer = client.get("/v1/commands")?;
+    let commands = answer["commands"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(command) = commands.iter().find(|command| command["name"] == name) else {
+        return Err(Failure::new(format!("there is no command {name}; `cadre call` lists them")));
+    };
+    if client.json {
+        writeln!(io::stdout(), "{command}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let arguments = &command["arguments"];
+    let required: Vec<_> = arguments["required"].as_array().into_iter().flatten().collect();
+    let properties = arguments["properties"].as_object().into_iter().flatten();
+    let mut rows: Vec<_> = properties
+        .map(|(name, schema)| {
+            let is_required = required.iter().any(|required| *required == name);
+            let meaning = schema["description"].as_str().unwrap_or("").replace('\n', " ");
+            (!is_required, vec![name.clone(), if is_required { "yes" } else { "" }.to_owned(), meaning])
+        })
+        .collect();
+    // What must be there first; each in its order.
+    rows.sort_by_key(|(is_optional, _)| *is_optional);
+    let rows: Vec<_> = rows.into_iter().map(|(_, row)| row).collect();
+    writeln!(io::stdout(), "{}\n", command["description"].as_str().unwrap_or("").replace('\n', " "))?;
+    table::print(&["ARGUMENT", "NEEDED", "MEANING"], &rows)?;
+    writeln!(io::stdout(), "\nExample:\ncadre call {name} '{}'", quoted(&command["example"]))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// JSON as it stands between single quotes of a shell.
+fn quoted(value: &Value) -> String {
+    format!("{value:#}").replace('\'', r"'\''")
 }

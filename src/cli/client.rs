@@ -70,12 +70,13 @@ impl Client {
         self.read(request.send_json(arguments))
     }
 
-    /// All entries of a list, as far as `limit`.
-    pub fn list(&self, name: &str, arguments: Value, limit: usize) -> Result<Vec<Value>, Failure> {
+    /// All entries of a list, as far as `limit`, and whether there are more.
+    pub fn list(&self, name: &str, arguments: Value, limit: usize) -> Result<(Vec<Value>, bool), Failure> {
         let plural = name.trim_start_matches("list_");
         let (mut all, mut arguments) = (Vec::new(), arguments);
-        while all.len() < limit {
-            arguments["limit"] = json!((limit - all.len()).min(1_000));
+        // One more than is wanted tells whether there is more.
+        while all.len() <= limit {
+            arguments["limit"] = json!((limit - all.len()).saturating_add(1).min(1_000));
             let answer = self.call(name, &arguments)?;
             let result = &answer["result"];
             all.extend(result[plural].as_array().cloned().unwrap_or_default());
@@ -84,8 +85,9 @@ impl Client {
             }
             arguments["after"] = result["cursor"].clone();
         }
+        let more = all.len() > limit;
         all.truncate(limit);
-        Ok(all)
+        Ok((all, more))
     }
 
     /// Reads something.

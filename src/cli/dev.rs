@@ -50,7 +50,7 @@ pub struct Args {
 }
 
 /// Runs until stopped.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
     http::check_address(args.listen, args.insecure).map_err(anyhow::Error::msg)?;
     let data = args.data.map_or_else(default_data, Ok)?;
     http::install_metrics();
@@ -71,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE };
         let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
         let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;
-        let served = serve(&runtime, listener, stopped, &data).await;
+        let served = serve(&runtime, listener, stopped, &data, json).await;
         runtime.stop().await;
         embedded.close().await;
         served
@@ -83,6 +83,7 @@ async fn serve(
     listener: TcpListener,
     mut stopped: watch::Receiver<bool>,
     data: &std::path::Path,
+    json: bool,
 ) -> anyhow::Result<()> {
     while runtime.ready(PATIENCE).await.is_err() && !*stopped.borrow() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -97,7 +98,11 @@ async fn serve(
         eprintln!("cadre: stopping; once more to stop at once");
     });
     // The socket has been listening since it was bound: whoever connects now is answered.
-    println!("ready http://{address}");
+    if json {
+        println!("{}", serde_json::json!({ "event": "ready", "url": format!("http://{address}") }));
+    } else {
+        println!("ready http://{address}");
+    }
     eprintln!("cadre: data in {}; stop with Ctrl-C", data.display());
     served.await.context("cannot serve")
 }

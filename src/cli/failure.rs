@@ -46,7 +46,7 @@ impl Failure {
             Self::Refused(error) => {
                 let text = |name: &str| error[name].as_str().unwrap_or("?").to_owned();
                 let again = if error["retryable"] == true { " (trying again may help)" } else { "" };
-                format!("{} [{}]{again}", text("message"), text("code"))
+                format!("{}{} [{}]{again}", text("message"), hint(error), text("code"))
             }
             Self::Unreachable { url, reason } => {
                 format!(
@@ -66,6 +66,21 @@ impl Failure {
             Self::Closed | Self::Other(_) => local("invalid_argument", false),
         };
         json!({ "error": error })
+    }
+}
+
+/// Where to look for what does not exist.
+fn hint(error: &Value) -> &'static str {
+    let Some(missing) = error["message"].as_str().and_then(|text| text.strip_prefix("there is no ")) else {
+        return "";
+    };
+    match missing.split(' ').next() {
+        Some("session") => "; `cadre sessions` lists them",
+        Some("task") => "; `cadre tasks` lists them",
+        Some("command") => "; `cadre call` lists them",
+        Some("action") => "; `cadre approve --session SESSION` lists them",
+        Some("agent") => "; `scripted` is always there",
+        _ => "",
     }
 }
 

@@ -87,7 +87,7 @@ pub fn main() -> ExitCode {
 fn run(shared: &Shared, command: Command) -> Result<ExitCode, Failure> {
     let client = || Client::new(shared);
     match command {
-        Command::Dev(args) => dev::run(args).map(|()| ExitCode::SUCCESS).map_err(Failure::from),
+        Command::Dev(args) => dev::run(args, shared.json).map(|()| ExitCode::SUCCESS).map_err(Failure::from),
         Command::Submit(args) => submit::run(&client()?, args),
         Command::Tail(args) => tail::run(&client()?, args),
         Command::Sessions(args) => sessions::run(&client()?, args),

@@ -6,11 +6,18 @@ use clap::Args as ClapArgs;
 
 use super::failure::Failure;
 
+/// The file is no replay.
+const NO_CASE: u8 = 2;
+
 /// Fold an exported session again, and compare the result with what was served
 ///
-/// Make the file with `cadre export replay SESSION -o FILE`. Needs no server. Exit code 1 says that something differs, 3
-/// that the file cannot be compared.
+/// Make the file with `cadre export replay SESSION -o FILE`. Needs no server. Exit code 0 says that all is equal, 1 that
+/// something differs, 2 that the file is no replay, 3 that it cannot be compared.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cadre export replay SESSION -o case.json && cadre replay case.json
+  cadre --json replay case.json | jq .differences")]
 pub struct Args {
     /// The exported file
     file: PathBuf,
@@ -18,5 +25,11 @@ pub struct Args {
 
 /// Replays.
 pub fn run(args: Args, json: bool) -> Result<ExitCode, Failure> {
-    cadre::replay::run(&args.file, json).map_err(|error| Failure::from(anyhow::Error::from(error)))
+    match cadre::replay::run(&args.file, json) {
+        Ok(code) => Ok(code),
+        Err(error) => {
+            Failure::from(anyhow::Error::from(error)).report(json);
+            Ok(ExitCode::from(NO_CASE))
+        }
+    }
 }

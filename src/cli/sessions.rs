@@ -12,6 +12,11 @@ use super::{client::Client, failure::Failure, line, table};
 
 /// List sessions, the newest first
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cadre sessions
+  cadre sessions --status archived --limit 1000
+  cadre --json sessions | jq -r .sessionId")]
 pub struct Args {
     /// Only those with this status: active, archived
     #[arg(long)]
@@ -27,7 +32,7 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     if let Some(status) = args.status {
         arguments["status"] = status.into();
     }
-    let sessions = client.list("list_sessions", arguments, args.limit)?;
+    let (sessions, more) = client.list("list_sessions", arguments, args.limit)?;
     if client.json {
         for session in &sessions {
             writeln!(io::stdout(), "{session}")?;
@@ -37,6 +42,7 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     } else {
         let rows: Vec<_> = sessions.iter().map(row).collect();
         table::print(&["SESSION", "STATUS", "THREADS", "UPDATED", "TITLE"], &rows)?;
+        table::more(more);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -28,6 +28,7 @@ use super::{
 Examples:
   cadre submit --wait '[{\"say\": \"hello\", \"chunks\": 3, \"delayMs\": 200}]'
   cadre submit --script demo.json --session demo
+  cadre submit --wait --deadline-ms 60000 --key nightly-2026-05-11 --script nightly.json
   echo '[{\"tool\": \"echo\", \"args\": {\"a\": 1}}]' | cadre submit -"
 )]
 pub struct Args {
@@ -43,6 +44,12 @@ pub struct Args {
     /// Who answers [default: the agent of the session, or else `scripted`]
     #[arg(long)]
     agent: Option<String>,
+    /// How long the turn may take, in milliseconds, until it is timed out
+    #[arg(long, value_name = "MS")]
+    deadline_ms: Option<u64>,
+    /// Submit it once, however often this is sent with this key (8 to 128 characters)
+    #[arg(long)]
+    key: Option<String>,
     /// Follow the turn to its end
     #[arg(long)]
     wait: bool,
@@ -68,7 +75,11 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     if let Some(agent) = agent {
         arguments["agent"] = agent.into();
     }
-    let answer = client.call("submit_turn", &arguments)?;
+    if let Some(ms) = args.deadline_ms {
+        arguments["options"] = json!({ "deadlineMs": ms });
+    }
+    let key = args.key.map(|key| ("idempotency-key", key));
+    let answer = client.call_with("submit_turn", &arguments, key.as_slice())?;
     let id = |name: &str| answer["result"][name].as_str().unwrap_or("?").to_owned();
     let (session, turn) = (id("sessionId"), id("turnId"));
     if client.json {

@@ -18,3 +18,10 @@ pub fn print(head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Says that a list was not shown to its end.
+pub fn more(more: bool) {
+    if more {
+        eprintln!("cadre: there are more: see --limit");
+    }
+}

@@ -12,6 +12,11 @@ use super::{client::Client, failure::Failure, line, table};
 
 /// List tasks, the newest first
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cadre tasks --session SESSION
+  cadre tasks --status failed --limit 1000
+  cadre call create_task --describe                how to make one")]
 pub struct Args {
     /// Only those of this session
     #[arg(long, value_name = "ID")]
@@ -33,7 +38,7 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     if let Some(status) = args.status {
         arguments["status"] = status.into();
     }
-    let tasks = client.list("list_tasks", arguments, args.limit)?;
+    let (tasks, more) = client.list("list_tasks", arguments, args.limit)?;
     if client.json {
         for task in &tasks {
             writeln!(io::stdout(), "{task}")?;
@@ -43,6 +48,7 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     } else {
         let rows: Vec<_> = tasks.iter().map(row).collect();
         table::print(&["TASK", "STATUS", "DONE", "SESSION", "OBJECTIVE"], &rows)?;
+        table::more(more);
     }
     Ok(ExitCode::SUCCESS)
 }

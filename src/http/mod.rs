@@ -17,6 +17,7 @@ mod guard;
 mod health;
 mod metrics;
 mod observe;
+mod openapi;
 mod query;
 mod range;
 mod refusal;
@@ -52,12 +53,27 @@ use crate::{
 /// wait before they kill.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
+/// How the gateway behaves where it may be told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How often somebody who follows a silent feed is given a sign of life.
+    pub sign_of_life_every: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // Within what proxies and clients wait before they give a silent connection up.
+        Self { sign_of_life_every: Duration::from_secs(15) }
+    }
+}
+
 /// What every handler has.
 #[derive(Clone)]
 struct App {
     runtime: Runtime,
     /// How many commands may still begin.
     commands: Arc<Semaphore>,
+    settings: Settings,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
 }
@@ -76,10 +92,20 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    serve_with(Settings::default(), runtime, listener, shutdown).await
+}
+
+/// [`serve`] with other settings.
+pub async fn serve_with(
+    settings: Settings,
+    runtime: Runtime,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
     let is_local = listener.local_addr()?.ip().is_loopback();
     let (stop, stopping) = watch::channel(false);
     let commands = Arc::new(Semaphore::new(command::AT_ONCE_MAX));
-    let app = router(App { runtime, commands, stopping: stopping.clone() }, is_local);
+    let app = router(App { runtime, commands, settings, stopping: stopping.clone() }, is_local);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);
@@ -125,6 +151,7 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/v1/sessions/{id}/events", get(events::page))
         .route("/v1/sessions/{id}/stream", get(stream::follow))
         .route("/v1/blobs/{ref}", get(blob::read))
+        .route("/openapi.json", get(openapi::document))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

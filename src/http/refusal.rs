@@ -42,6 +42,13 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// The envelope.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        self.error.to_json()
+    }
+}
+
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -2,8 +2,11 @@
 //!
 //! The body is a stream that is asked for its next frames only when the connection has room for them, so a client that
 //! does not read costs one page of events. A client that comes back with the last id it saw goes on right after it.
+//!
+//! Where that is no longer kept, it is told of the gap, given a snapshot that stands for everything up to it, and then
+//! what comes after the snapshot. The gap has no id: whoever loses the connection before the snapshot is told again.
 
-use std::{convert::Infallible, time::Duration};
+use std::convert::Infallible;
 
 use axum::{
     body::Body,
@@ -17,13 +20,10 @@ use tokio::sync::watch;
 
 use super::{App, command, events, frame::Frames, query, query::Wanted, refusal::Refusal};
 use crate::{
-    control::Error,
-    fact::{Cursor, Publisher, id::SessionId},
-    runtime::{EventPage, Follow},
+    fact::{Cursor, id::SessionId},
+    runtime::{EventFilter, EventPage, Follow},
 };
 
-/// Within what proxies and clients wait before they give a silent connection up.
-const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(15);
 /// When to come back after a goodbye.
 const RECONNECT_AFTER_MS: u64 = 1_000;
 /// The header with which a client says what it has seen.
@@ -51,11 +51,12 @@ pub(super) async fn follow(
     };
     let following = Following {
         first,
-        follow: app.runtime.follow(&app.caller(), &session, after, wanted.filter),
-        publisher: app.runtime.publisher().clone(),
+        follow: app.runtime.follow(&app.caller(), &session, after, wanted.filter.clone()),
+        filter: wanted.filter,
         session,
         stopping: app.stopping.clone(),
         is_over: false,
+        app,
     };
     let body = futures::stream::unfold(following, |mut following| async {
         let frames = following.next().await?;
@@ -86,7 +87,8 @@ struct Following {
     /// What comes before everything else.
     first: Option<Frames>,
     follow: Follow,
-    publisher: Publisher,
+    filter: EventFilter,
+    app: App,
     session: SessionId,
     stopping: watch::Receiver<bool>,
     is_over: bool,
@@ -105,12 +107,13 @@ impl Following {
             biased;
             // An error means that the server is gone, which is as good as stopping.
             _ = self.stopping.wait_for(|stopping| *stopping) => None,
-            page = tokio::time::timeout(SIGN_OF_LIFE_EVERY, self.follow.next()) => Some(page),
+            page = tokio::time::timeout(self.app.settings.sign_of_life_every, self.follow.next()) => Some(page),
         };
         Some(match page {
             Some(Err(_)) => Frames::comment(),
+            Some(Ok(Ok(EventPage { gap: Some(gap), .. }))) => self.repaired(gap).await,
             Some(Ok(Ok(page))) => self.frames(&page),
-            Some(Ok(Err(error))) => self.broken(&error),
+            Some(Ok(Err(error))) => self.broken(&error.to_json()),
             None => {
                 self.is_over = true;
                 let bye = json!({ "reason": "draining", "reconnectAfterMs": RECONNECT_AFTER_MS });
@@ -120,19 +123,29 @@ impl Following {
     }
 
     fn frames(&self, page: &EventPage) -> Frames {
-        let mut frames = Frames::default();
-        if let Some((from, to)) = page.gap {
-            let gap = json!({ "sessionId": self.session, "from": from, "to": to, "reason": "trimmed" });
-            frames = frames.with("gap", Some(to), &gap);
-        }
-        page.events.iter().fold(frames, |frames, event| {
-            frames.with("fact", Some(event.cursor), &self.publisher.envelope(event))
+        let publisher = self.app.runtime.publisher();
+        page.events.iter().fold(Frames::default(), |frames, event| {
+            frames.with("fact", Some(event.cursor), &publisher.envelope(event))
         })
     }
 
+    /// A snapshot in place of what is missing: the tail begins right after it.
+    async fn repaired(&mut self, (from, to): (Cursor, Cursor)) -> Frames {
+        let (app, session) = (&self.app, &self.session);
+        app.runtime.snapshot_repaired(&app.caller(), session, from, to).await;
+        match snapshot(app, session).await {
+            Ok((snapshot, cursor)) => {
+                self.follow = app.runtime.follow(&app.caller(), session, cursor, self.filter.clone());
+                let gap = json!({ "sessionId": session, "from": from, "to": to, "reason": "trimmed" });
+                Frames::default().with("gap", None, &gap).with("snapshot", Some(cursor), &snapshot)
+            }
+            Err(refusal) => self.broken(&refusal.to_json()),
+        }
+    }
+
     /// The client comes back by itself, with the last id that it saw.
-    fn broken(&mut self, error: &Error) -> Frames {
+    fn broken(&mut self, error: &Value) -> Frames {
         self.is_over = true;
-        Frames::default().with("error", None, &error.to_json())
+        Frames::default().with("error", None, error)
     }
 }

@@ -8,6 +8,7 @@ mod feed;
 mod governance;
 mod jobs;
 mod load;
+mod repair;
 mod request;
 mod sessions;
 mod snapshots;

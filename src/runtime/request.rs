@@ -223,6 +223,13 @@ impl Runtime {
         }
     }
 
+    /// Whether an entity remembers an answer under the request's key.
+    pub(super) async fn is_answered(&self, request: &Request<'_>, address: &Address) -> Result<bool, Error> {
+        let Some(key) = request.key else { return Ok(false) };
+        let answered = self.store.begin().snapshot_get(&keys::idempotency(address, key)).await;
+        Ok(answered.map_err(unreadable)?.is_some())
+    }
+
     /// A random number.
     fn draw(&self) -> u64 {
         self.entropy.lock().unwrap_or_else(std::sync::PoisonError::into_inner).random()

@@ -88,13 +88,14 @@ impl Runtime {
         let own = args.turn_id.clone();
         let own = own.as_ref().map(|turn| turn.as_str());
         let source = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
-        // Under a key the session remembers what it answered.
-        if let Some(turn) = args.turn_id.as_ref().filter(|_| request.key.is_none())
+        let address = request.address(kind::SESSION, session.as_str());
+        if let Some(turn) = &args.turn_id
+            // What was answered under the key is answered again, as it was.
+            && !self.is_answered(request, &address).await?
             && let Some(known) = self.submitted_before(request, &session, turn, &args, &source).await?
         {
             return Ok(Answer::read(known));
         }
-        let address = request.address(kind::SESSION, session.as_str());
         let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
         let Reply::Submitted { thread, turn, position } = called.reply else { return Err(unexpected()) };

@@ -26,7 +26,14 @@ const REDRAW_EVERY: Duration = Duration::from_millis(250);
 const EVENTS_PER_DRAWING: usize = 2_000;
 
 /// Show the turns, tasks, subagents and jobs of a session, and how they stand
+///
+/// What started something stands above it. More than twelve of a kind are counted by status instead of listed.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  cadre tree SESSION
+  cadre tree SESSION --watch                       until Ctrl-C
+  cadre --json tree SESSION | jq .counts")]
 pub struct Args {
     /// The session
     session: String,
@@ -38,7 +45,7 @@ pub struct Args {
 /// Shows.
 pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     let mut tree = Tree::default();
-    let mut after = client.events(&args.session, TYPES, |event| tree.apply(event))?;
+    let after = client.events(&args.session, TYPES, |event| tree.apply(event))?;
     show(client, &args.session, &tree, false)?;
     if !args.watch {
         return Ok(ExitCode::SUCCESS);
@@ -50,10 +57,10 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
             Next::Event(event) => {
                 tree.apply(&event);
                 changes += 1;
-                after = event["cursor"].as_str().unwrap_or(&after).to_owned();
             }
             Next::Quiet if changes > 0 => changes = EVENTS_PER_DRAWING,
-            Next::Quiet | Next::Gap(_) | Next::Snapshot => {}
+            Next::Gap(gap) => eprintln!("cadre: what was before {} is no longer kept", gap["to"]),
+            Next::Quiet | Next::Snapshot => {}
         }
         if changes >= EVENTS_PER_DRAWING {
             show(client, &args.session, &tree, true)?;
