@@ -20,6 +20,7 @@ use crate::{
     control::{AnyCommand, Code, Error, Kind},
     entity::{records, session::fingerprint},
     fact::IdSource,
+    sabotage::{Sabotage, is_on},
 };
 
 /// A command that was admitted.
@@ -43,6 +44,11 @@ impl Request<'_> {
 
     /// The address of an entity of the caller's tenant.
     pub fn address(&self, kind: &str, id: &str) -> Address {
+        #[cfg(feature = "simulation")]
+        if is_on(Sabotage::TenantMixedUp) {
+            let tenant = crate::sabotage::tenant_before(&self.caller.tenant);
+            return Address::new(&tenant, kind, id).expect("tenants and ids are valid parts of addresses");
+        }
         Address::new(&self.caller.tenant, kind, id).expect("tenants and ids are valid parts of addresses")
     }
 
@@ -91,7 +97,9 @@ impl Runtime {
                     "the idempotency key was used for another command",
                 ));
             }
-            (seed, at) = (known.seed, known.at);
+            if !is_on(Sabotage::IdsMadeAnew) {
+                (seed, at) = (known.seed, known.at);
+            }
         }
         Ok(Request { caller, key, until: Instant::now() + deadline, seed, at })
     }
@@ -144,7 +152,8 @@ impl Runtime {
     where
         E: Entity<Refusal = Error>,
     {
-        let called = self.client.call::<E>(address, command, request.key, request.left()).await;
+        let key = request.key.filter(|_| !is_on(Sabotage::KeyNotPassedOn));
+        let called = self.client.call::<E>(address, command, key, request.left()).await;
         called.map_err(refused)
     }
 }

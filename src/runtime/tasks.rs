@@ -20,7 +20,11 @@ use crate::{
         Child, Lineage, Named, Start, Task, kind, records,
         task::{Command, Reply, State},
     },
-    fact::id::{SessionId, TaskId},
+    fact::{
+        id::{SessionId, TaskId},
+        status::TaskStatus,
+    },
+    sabotage::{Sabotage, is_on},
     view::TaskView,
 };
 
@@ -196,6 +200,9 @@ impl Runtime {
         let closed = async || {
             let work = self.task(request, &task_id).await?;
             let over = work.status.is_terminal() && (work.closed || !propagate);
+            if is_on(Sabotage::CancelAnsweredEarly) {
+                return Ok(Some(TaskStatus::Cancelled));
+            }
             Ok(over.then_some(work.status))
         };
         if let Some(status) = self.wait_for(request, &session, request.until, closed).await? {

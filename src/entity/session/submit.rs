@@ -13,6 +13,7 @@ use crate::{
         scope::{ThreadScope, TurnScope},
         status::TurnStatus,
     },
+    sabotage::{Sabotage, is_on},
 };
 
 /// What a session carries about of all its inputs; the rest is fetched when it is needed.
@@ -206,7 +207,7 @@ impl Step<'_> {
 
     /// Starts waiting turns, as many as may run.
     pub(super) fn start_next(&mut self) {
-        while self.running() < RUNS_MAX {
+        while self.running() < RUNS_MAX && !is_on(Sabotage::QueueStandsStill) {
             let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
             let Some(index) = self.work.threads.iter().position(waits) else { return };
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };
