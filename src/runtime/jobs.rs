@@ -220,7 +220,9 @@ impl Runtime {
         let work = self.job(request, &args.job_id).await?;
         let found = self.find_item(request, &work, &args.item_id).await?;
         let (index, view) = found.ok_or_else(|| Error::not_found("item", &args.item_id))?;
+        let attempt = view.as_ref().map_or(1, |view| view.attempt + 1);
         let status = view.as_ref().map_or(ItemStatus::Pending, |view| view.status);
+        let (status, attempt) = self.first_found(request, (status, attempt)).await?;
         let address = request.address(kind::JOB, args.job_id.as_str());
         let command = Command::Retry { index, item: args.item_id.clone(), status, by: request.by() };
         let called = self.ask::<Job>(request, &address, &command).await?;
@@ -228,7 +230,7 @@ impl Runtime {
             job_id: args.job_id,
             item_id: args.item_id,
             status: ItemStatus::Pending,
-            attempt: view.map_or(1, |view| view.attempt + 1),
+            attempt,
         };
         Ok(Answer { result, cursor: called.cursor })
     }

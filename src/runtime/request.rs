@@ -34,6 +34,8 @@ pub(super) struct Request<'a> {
     /// Where the ids of what the caller has not named come from: the same for the same key.
     seed: u64,
     at: Timestamp,
+    /// Whether the key is known from an earlier try, which may have been executed.
+    pub repeated: bool,
 }
 
 impl Request<'_> {
@@ -59,11 +61,17 @@ impl Request<'_> {
 }
 
 /// What is remembered of a key: for which request it was used, and which ids that made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct KeyRecord {
     fingerprint: u128,
     seed: u64,
     at: Timestamp,
+    /// What the command was found to be about when it was first tried: a try that comes later asks the same.
+    #[serde(default)]
+    found: Option<Vec<u8>>,
+    /// How the command was refused. An entity remembers what it has refused itself; this is for what never came so far.
+    #[serde(default)]
+    refused: Option<Error>,
 }
 
 cadre_cluster::stored! { KeyRecord: "key" }
@@ -82,14 +90,14 @@ impl Runtime {
         key: Option<&'a str>,
         deadline: Duration,
     ) -> Result<Request<'a>, Error> {
-        let (mut seed, mut at) = (self.draw(), self.clock.now());
+        let (mut seed, mut at, mut repeated) = (self.draw(), self.clock.now(), false);
         let key = key.filter(|_| command.kind() == Kind::Write);
         if let Some(key) = key {
             if !(8..=128).contains(&key.chars().count()) || key.chars().any(char::is_control) {
                 return Err(Error::invalid("Idempotency-Key", "must be 8 to 128 characters"));
             }
-            let record =
-                KeyRecord { fingerprint: fingerprint(&(command.name(), command.arguments())), seed, at };
+            let asked = fingerprint(&(command.name(), command.arguments()));
+            let record = KeyRecord { fingerprint: asked, seed, at, found: None, refused: None };
             let known = self.reserve(&caller.tenant, key, record.clone()).await?;
             if known.fingerprint != record.fingerprint {
                 return Err(Error::conflict(
@@ -100,8 +108,12 @@ impl Runtime {
             if !is_on(Sabotage::IdsMadeAnew) {
                 (seed, at) = (known.seed, known.at);
             }
+            if let Some(refusal) = known.refused {
+                return Err(refusal);
+            }
+            repeated = (known.seed, known.at) != (record.seed, record.at);
         }
-        Ok(Request { caller, key, until: Instant::now() + deadline, seed, at })
+        Ok(Request { caller, key, until: Instant::now() + deadline, seed, at, repeated })
     }
 
     /// Remembers what a key stands for, or says what it stood for before.
@@ -132,6 +144,63 @@ impl Runtime {
             }
             match tx.commit().await {
                 Ok(_) => return Ok(record),
+                Err(error) => attempt.again(error).await.map_err(unreadable)?,
+            }
+        }
+    }
+
+    /// What a command is found to be about: under a key, what the first try has found, so that all tries ask the same.
+    pub(super) async fn first_found<T>(&self, request: &Request<'_>, found: T) -> Result<T, Error>
+    where
+        T: Serialize + serde::de::DeserializeOwned,
+    {
+        let Some(key) = request.key else { return Ok(found) };
+        let found = codec::pack(&found).to_vec();
+        let amended = self.amend(request, key, |record| {
+            record.found.get_or_insert_with(|| found.clone());
+        });
+        let known = amended.await?.and_then(|record| record.found).unwrap_or(found);
+        codec::unpack("found", &known).map_err(unreadable)
+    }
+
+    /// Keeps a refusal, so that a later try under the same key is refused as well, whatever has become possible since
+    /// (P3). Some of another try that came first counts.
+    pub(super) async fn keep_refusal(&self, request: &Request<'_>, refusal: Error) -> Error {
+        let Some(key) = request.key.filter(|_| !refusal.code.is_retryable() && refusal.code != Code::Internal)
+        else {
+            return refusal;
+        };
+        let amended = self.amend(request, key, |record| {
+            record.refused.get_or_insert_with(|| refusal.clone());
+        });
+        match amended.await {
+            Ok(record) => record.and_then(|record| record.refused).unwrap_or(refusal),
+            // Not kept, so not said.
+            Err(error) => error,
+        }
+    }
+
+    /// Changes what is remembered of a key, and says what that is then.
+    async fn amend(
+        &self,
+        request: &Request<'_>,
+        key: &str,
+        change: impl Fn(&mut KeyRecord),
+    ) -> Result<Option<KeyRecord>, Error> {
+        let path = keys::data(&request.caller.tenant, &records::key(key));
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            let Some(known) = tx.get(&path).await.map_err(unreadable)? else { return Ok(None) };
+            let known: KeyRecord = codec::decode(&known).map_err(unreadable)?;
+            let mut changed = known.clone();
+            change(&mut changed);
+            if changed == known {
+                return Ok(Some(known));
+            }
+            tx.set(path.clone(), codec::encode(&changed));
+            match tx.commit().await {
+                Ok(_) => return Ok(Some(changed)),
                 Err(error) => attempt.again(error).await.map_err(unreadable)?,
             }
         }
