@@ -44,7 +44,12 @@ impl Check {
                 task["waitingFor"].as_array().into_iter().flatten().filter_map(|id| id.as_str()).collect();
             // Those of other sessions cannot be looked up here.
             let in_vain = |id: &&str| statuses.get(id).is_none_or(|status| *status != "completed");
-            let says = text(task, "status") == "blocked" && !waits.is_empty() && waits.iter().all(in_vain);
+            let blocked = text(task, "status") == "blocked" && !waits.is_empty() && waits.iter().all(in_vain);
+            let goes_on = |part: &serde_json::Value| {
+                part["parentTaskId"] == task["taskId"] && !is_over(text(part, "status"))
+            };
+            let parts = text(task, "status") == "waiting_resource" && session.tasks.iter().any(goes_on);
+            let says = blocked || parts;
             self.expect(7, is_over(text(task, "status")) || says, || format!("a task does not end: {task}"));
         }
         for thread in session.snapshot["threads"].as_array().into_iter().flatten() {
