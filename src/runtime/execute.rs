@@ -100,12 +100,8 @@ impl Runtime {
             AnyCommand::RecordBenchmarkReward(args) => {
                 json(self.record_benchmark_reward(request, *args).await)
             }
-            AnyCommand::ExportBenchmarkTrial(args) => {
-                json(self.export_benchmark_trial(request, *args).await)
-            }
-            AnyCommand::CompareBenchmarkRuns(args) => {
-                json(self.compare_benchmark_runs(request, *args).await)
-            }
+            AnyCommand::ExportBenchmarkTrial(args) => json(self.export_benchmark_trial(request, *args).await),
+            AnyCommand::CompareBenchmarkRuns(args) => json(self.compare_benchmark_runs(request, *args).await),
             AnyCommand::ReconnectChannel(args) => json(self.reconnect_channel(request, *args).await),
             AnyCommand::AckEvents(args) => json(self.ack_events(request, *args).await),
         }

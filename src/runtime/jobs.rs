@@ -226,12 +226,8 @@ impl Runtime {
         let address = request.address(kind::JOB, args.job_id.as_str());
         let command = Command::Retry { index, item: args.item_id.clone(), status, by: request.by() };
         let called = self.ask::<Job>(request, &address, &command).await?;
-        let result = JobItemState {
-            job_id: args.job_id,
-            item_id: args.item_id,
-            status: ItemStatus::Pending,
-            attempt,
-        };
+        let result =
+            JobItemState { job_id: args.job_id, item_id: args.item_id, status: ItemStatus::Pending, attempt };
         Ok(Answer { result, cursor: called.cursor })
     }
 

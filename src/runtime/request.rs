@@ -166,7 +166,8 @@ impl Runtime {
     /// Keeps a refusal, so that a later try under the same key is refused as well, whatever has become possible since
     /// (P3). Some of another try that came first counts.
     pub(super) async fn keep_refusal(&self, request: &Request<'_>, refusal: Error) -> Error {
-        let Some(key) = request.key.filter(|_| !refusal.code.is_retryable() && refusal.code != Code::Internal)
+        let Some(key) =
+            request.key.filter(|_| !refusal.code.is_retryable() && refusal.code != Code::Internal)
         else {
             return refusal;
         };

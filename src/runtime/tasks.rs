@@ -364,7 +364,9 @@ impl Runtime {
                     let ids = page.pairs.iter().filter_map(|pair| records::last_id(&pair.key[data..]));
                     open.extend(ids.filter_map(|id| TaskId::parse(&id).ok()));
                     match page.pairs.last() {
-                        Some(last) if page.more && open.len() <= GRAPH_MAX => range.begin = key_after(&last.key),
+                        Some(last) if page.more && open.len() <= GRAPH_MAX => {
+                            range.begin = key_after(&last.key)
+                        }
                         _ => break,
                     }
                 }

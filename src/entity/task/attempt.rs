@@ -145,7 +145,7 @@ impl Step<'_> {
             }
             TurnStatus::Cancelled => {
                 self.close_attempt(AttemptStatus::Cancelled, failure.clone(), None);
-                self.finish(finish(TaskStatus::Cancelled, failure));
+                self.finish_with_parts(finish(TaskStatus::Cancelled, failure));
             }
             TurnStatus::Lost => {
                 self.close_attempt(AttemptStatus::Lost, failure.clone(), None);
