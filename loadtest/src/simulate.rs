@@ -11,11 +11,11 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use cadre::{sabotage::Sabotage as RuntimeSabotage, sim as runtime};
 use cadre_cluster::{
     sabotage::Sabotage,
     sim::{Scenario, Tally, Verdict, simulate},
 };
-use cadre::{sabotage::Sabotage as RuntimeSabotage, sim as runtime};
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -159,5 +159,9 @@ fn report(args: &Args, verdicts: &[Verdict]) -> anyhow::Result<()> {
     seeds.sort_unstable();
     println!("violations by promise: {by_promise:?}");
     let which = if args.runtime { "--runtime " } else { "" };
-    bail!("{} seeds broke a promise: {seeds:?}\nrun one again: simulate {which}--seed {}", seeds.len(), seeds[0]);
+    bail!(
+        "{} seeds broke a promise: {seeds:?}\nrun one again: simulate {which}--seed {}",
+        seeds.len(),
+        seeds[0]
+    );
 }

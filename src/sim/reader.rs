@@ -66,7 +66,8 @@ impl Reader {
 
     /// Forgets some of what it saw, sometimes, and goes on behind the rest: every cursor is as good as the last.
     fn step_back(&self, seen: &mut Seen) {
-        if seen.events.is_empty() || !self.dice.chance(0.3) {
+        let is_ending = self.stop_at.borrow().is_some();
+        if is_ending || seen.events.is_empty() || !self.dice.chance(0.3) {
             return;
         }
         let keep = self.dice.between(0..=seen.events.len() as u64 - 1) as usize;

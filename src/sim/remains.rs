@@ -94,7 +94,13 @@ async fn session(door: &Door, caller: &Caller, id: &str) -> Session {
 }
 
 /// All pages of a list, in small ones.
-pub(super) async fn list(door: &Door, caller: &Caller, name: &str, mut args: Value, plural: &str) -> Vec<Value> {
+pub(super) async fn list(
+    door: &Door,
+    caller: &Caller,
+    name: &str,
+    mut args: Value,
+    plural: &str,
+) -> Vec<Value> {
     let mut all = Vec::new();
     args["limit"] = 7.into();
     loop {
@@ -158,7 +164,8 @@ pub(super) fn differences(report: &Report) -> Vec<String> {
         let (expected, got) = (shown(&difference.expected), shown(&difference.got));
         format!("{} is served as {expected} and folds to {got}", difference.path)
     });
-    let out_of_order = (report.out_of_order > 0).then(|| format!("{} events out of order", report.out_of_order));
+    let out_of_order =
+        (report.out_of_order > 0).then(|| format!("{} events out of order", report.out_of_order));
     let unknown = (report.unknown > 0).then(|| format!("{} events of unknown streams", report.unknown));
     differs.take(5).chain(out_of_order).chain(unknown).collect()
 }

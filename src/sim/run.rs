@@ -162,7 +162,8 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
 /// Who reads what: each shared session as a whole, and parts of them.
 fn readings() -> Vec<(SessionId, EventFilter)> {
     let session = |id: &str| SessionId::parse(id).expect("it is an id");
-    let turns = EventFilter { types: vec!["turn.*".into(), "action.required".into()], ..EventFilter::default() };
+    let turns =
+        EventFilter { types: vec!["turn.*".into(), "action.required".into()], ..EventFilter::default() };
     SESSIONS
         .iter()
         .map(|id| (session(id), EventFilter::default()))
@@ -171,7 +172,12 @@ fn readings() -> Vec<(SessionId, EventFilter)> {
 }
 
 /// What these tasks came to, as far as they came to an end.
-async fn ended<T>(what: &str, tasks: Vec<JoinHandle<T>>, deadline: Instant, stuck: &mut Vec<String>) -> Vec<T> {
+async fn ended<T>(
+    what: &str,
+    tasks: Vec<JoinHandle<T>>,
+    deadline: Instant,
+    stuck: &mut Vec<String>,
+) -> Vec<T> {
     let mut results = Vec::new();
     for (number, task) in tasks.into_iter().enumerate() {
         match tokio::time::timeout_at(deadline, task).await {

@@ -58,7 +58,9 @@ impl Scripts {
             0..=1 => json!({ "tool": "echo", "args": { "n": dice.between(0..=9) } }),
             2 => json!({ "tool": "fail", "args": { "message": "as it was told" } }),
             3 => json!({ "tool": "big", "args": { "bytes": dice.between(0..=70_000) } }),
-            _ => json!({ "tool": "sleep", "args": { "ms": dice.between(0..=800), "once": dice.chance(0.2) } }),
+            _ => {
+                json!({ "tool": "sleep", "args": { "ms": dice.between(0..=800), "once": dice.chance(0.2) } })
+            }
         }
     }
 

@@ -21,7 +21,9 @@ pub(super) async fn settle(client: &Client, env: &Env, deadline: Instant) -> Vec
             return left;
         }
         let (mut asked, mut heard) = (0, 0);
-        for session in remains::list(&client.door, &client.caller, "list_sessions", json!({}), "sessions").await {
+        for session in
+            remains::list(&client.door, &client.caller, "list_sessions", json!({}), "sessions").await
+        {
             let id = session["sessionId"].as_str().unwrap_or_default();
             for (name, args) in wanted(client, id).await {
                 asked += 1;
@@ -79,5 +81,8 @@ fn proof(mut args: Value) -> Value {
 
 /// Whether a task's attempt goes on: then its run asks, and nobody has to deliver anything.
 fn asks(task: &Value) -> bool {
-    task["attempts"].as_array().and_then(|attempts| attempts.last()).is_some_and(|last| last["status"] == "running")
+    task["attempts"]
+        .as_array()
+        .and_then(|attempts| attempts.last())
+        .is_some_and(|last| last["status"] == "running")
 }

@@ -7,11 +7,7 @@ use super::{
     client::Client,
     known::{Known, SESSIONS, Turn},
 };
-use crate::{
-    control::Code,
-    fact::id::SessionId,
-    runtime::EventFilter,
-};
+use crate::{control::Code, fact::id::SessionId, runtime::EventFilter};
 
 /// The stranger's tenant.
 pub(super) const RIVAL: &str = "rival";

@@ -102,7 +102,8 @@ impl Worker {
 
     async fn interrupt(&self) {
         let Some(Turn { session, thread, turn }) = self.turn() else { return };
-        let mut args = json!({ "sessionId": session, "reason": self.words(), "clearQueue": self.chance(0.3) });
+        let mut args =
+            json!({ "sessionId": session, "reason": self.words(), "clearQueue": self.chance(0.3) });
         match self.client.dice.between(0..=2) {
             0 => args["turnId"] = turn.into(),
             1 => args["threadId"] = thread.into(),
@@ -146,7 +147,7 @@ impl Worker {
         });
         if self.chance(0.75) {
             args["agent"] = "scripted".into();
-            args["input"] = self.scripts.input(1);
+            args["input"] = self.scripts.input(0);
         } else if self.chance(0.3) {
             args["constraints"] = json!({ "heartbeatMs": self.client.dice.between(500..=6_000) });
         }
@@ -208,7 +209,8 @@ impl Worker {
     }
 
     async fn spawn(&self) {
-        let mut args = json!({ "sessionId": self.session(), "input": self.scripts.input(1), "role": self.words() });
+        let mut args =
+            json!({ "sessionId": self.session(), "input": self.scripts.input(1), "role": self.words() });
         match self.client.dice.between(0..=3) {
             0 => {}
             1 => {
@@ -332,7 +334,8 @@ impl Worker {
     /// P5, in the middle of everything: what is served of a session right now is what its feed folds to.
     async fn replay(&self) {
         let session = self.session();
-        if let Some(report) = super::remains::replayed(&self.client.door, &self.client.caller, session).await {
+        if let Some(report) = super::remains::replayed(&self.client.door, &self.client.caller, session).await
+        {
             self.client.log.notes().replays += 1;
             for what in super::remains::differences(&report) {
                 self.client.log.broken(5, format!("{session} in the middle: {what}"));

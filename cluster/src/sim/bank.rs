@@ -7,7 +7,13 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{deeds::Deeds, nodes::{Place, Program}, record::Recorded, tree::Branch, world::World};
+use super::{
+    deeds::Deeds,
+    nodes::{Place, Program},
+    record::Recorded,
+    tree::Branch,
+    world::World,
+};
 use crate::{
     address::Address,
     clock::Timestamp,

@@ -20,7 +20,6 @@ use super::{
     record::Recorded,
     tree::{self, Branch, End, Join},
     workload::{Keyless, Known, Log, Planted, Told},
-
 };
 use crate::{
     address::Address,

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{super::{remains::Session, script::APPROVED}, Check, said, shown, text};
+use super::{
+    super::{remains::Session, script::APPROVED},
+    Check, said, shown, text,
+};
 
 impl Check {
     pub(super) fn actions(&mut self, session: &Session) {
@@ -21,7 +24,8 @@ impl Check {
                         continue;
                     };
                     let first = question["payload"]["decisions"][0].as_str();
-                    let is_yes = said(event, "status") == "resolved" && first == Some(said(event, "decision"));
+                    let is_yes =
+                        said(event, "status") == "resolved" && first == Some(said(event, "decision"));
                     let before = decided.insert((text(event, "turnId"), said(question, "prompt")), is_yes);
                     // Repeated steps ask the same again; a question is never drawn into them.
                     self.expect(10, before.is_none(), || format!("decided twice: {}", shown(event)));

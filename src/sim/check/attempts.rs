@@ -9,6 +9,8 @@ use super::{super::remains::Session, Check, feed::ends, shown, text};
 struct Attempts {
     last: u64,
     open: bool,
+    /// Whether another is to follow.
+    waits: bool,
 }
 
 impl Check {
@@ -32,11 +34,18 @@ impl Check {
                         format!("begins after attempt {last}, which is over: {}: {}", !open, shown(event))
                     });
                 }
-                "task.attempt.completed" | "task.attempt.failed" | "job.item.completed" | "job.item.failed" => {
+                "task.attempt.completed"
+                | "task.attempt.failed"
+                | "job.item.completed"
+                | "job.item.failed" => {
                     let attempts = all.entry(whose).or_default();
-                    // An item that there is nothing to begin with fails without an attempt.
-                    let holds = attempts.open && number == attempts.last || number == 0;
+                    // An item that there is nothing to begin with fails without an attempt, and one that waits for the
+                    // next may be cancelled before that begins.
+                    let goes_on =
+                        attempts.open || attempts.waits && event["payload"]["status"] == "cancelled";
+                    let holds = goes_on && number == attempts.last || number == 0;
                     attempts.open = false;
+                    attempts.waits = event["payload"]["willRetry"] == true;
                     self.expect(11, holds, || format!("no such attempt goes on: {}", shown(event)));
                 }
                 _ if ends("task", class) => {

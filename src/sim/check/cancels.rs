@@ -10,7 +10,8 @@ use super::{
         log::Told,
         remains::{Remains, Session},
     },
-    Check, said, shown, text, tree::Tree,
+    Check, said, shown, text,
+    tree::Tree,
 };
 use crate::control::result::Answer;
 
@@ -39,10 +40,14 @@ impl Check {
                 let done = done.to_string();
                 let members = tree.all(root, |id| newer.contains(id));
                 let late = session.served.iter().find(|event| {
-                    text(event, "cursor") > done.as_str() && whose(event).is_some_and(|id| members.contains(id))
+                    text(event, "cursor") > done.as_str()
+                        && whose(event).is_some_and(|id| members.contains(id))
                 });
                 if let Some(late) = late {
-                    self.broken(11, format!("{} {root} was done at {done}, and then: {}", told.name, shown(late)));
+                    self.broken(
+                        11,
+                        format!("{} {root} was done at {done}, and then: {}", told.name, shown(late)),
+                    );
                 }
             }
         }

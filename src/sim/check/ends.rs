@@ -53,7 +53,8 @@ impl Check {
             self.expect(7, is_over(text(task, "status")) || says, || format!("a task does not end: {task}"));
         }
         for thread in session.snapshot["threads"].as_array().into_iter().flatten() {
-            let busy = !thread["activeTurn"].is_null() || thread["queuedTurns"].as_array().is_some_and(|q| !q.is_empty());
+            let busy = !thread["activeTurn"].is_null()
+                || thread["queuedTurns"].as_array().is_some_and(|q| !q.is_empty());
             self.expect(7, !busy, || format!("a thread is busy: {thread}"));
         }
     }

@@ -165,7 +165,8 @@ impl<'a> Parents<'a> {
             "subagent.spawned" => {
                 let child = ("subagent", text(event, "subagentId"));
                 let parents = ["parentSubagentId", "parentTurnId", "parentTaskId"];
-                let parents: Vec<_> = parents.into_iter().filter_map(|field| event["payload"][field].as_str()).collect();
+                let parents: Vec<_> =
+                    parents.into_iter().filter_map(|field| event["payload"][field].as_str()).collect();
                 // The nearest one is enough: it is below the others.
                 self.add(parents.first().copied(), child);
                 self.add(event["payload"]["parentTurnId"].as_str(), child);

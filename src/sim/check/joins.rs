@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::{
     super::remains::{Remains, Session},
-    Check, feed::ends, said, shown, text,
+    Check,
+    feed::ends,
+    said, shown, text,
 };
 
 /// The children of a turn that its script started, and how they ended the first time.
@@ -39,7 +41,8 @@ impl Check {
         let mut over: BTreeSet<&str> = BTreeSet::new();
         let mut calls: BTreeSet<&str> = BTreeSet::new();
         for event in &session.served {
-            let (class, turn, subagent) = (text(event, "type"), text(event, "turnId"), text(event, "subagentId"));
+            let (class, turn, subagent) =
+                (text(event, "type"), text(event, "turnId"), text(event, "subagentId"));
             match class {
                 "subagent.spawned" if !commanded.contains(subagent) => {
                     parents.insert(subagent, said(event, "parentTurnId"));
@@ -56,13 +59,15 @@ impl Check {
                 _ if ends("task", class) => {
                     over.insert(text(event, "taskId"));
                 }
-                "tool.result" if ["spawn", "task"].contains(&said(event, "name")) => {
+                "tool.result" if ["spawn_subagents", "create_task"].contains(&said(event, "name")) => {
                     let once = calls.insert(text(event, "toolCallId"));
                     self.expect(11, once, || format!("a join fires again: {}", shown(event)));
                     let tally = &event["payload"]["structured"];
                     let family = families.entry(turn).or_default();
                     let wrong = match tally["taskId"].as_str() {
-                        Some(task) => (total(tally) > 0 && !over.contains(task)).then(|| format!("{task} goes on")),
+                        Some(task) => {
+                            (total(tally) > 0 && !over.contains(task)).then(|| format!("{task} goes on"))
+                        }
                         None => family.join(tally),
                     };
                     self.expect(11, wrong.is_none(), || {

@@ -21,8 +21,8 @@ impl Check {
                 });
                 let words = event["payload"]["metadata"]["words"].as_str().unwrap_or_default();
                 let theirs = words.starts_with(RIVAL);
-                let right = !text(event, "type").starts_with("turn.submitted")
-                    || theirs == (session.tenant == RIVAL);
+                let right =
+                    !text(event, "type").starts_with("turn.submitted") || theirs == (session.tenant == RIVAL);
                 self.expect(8, right, || format!("in the wrong tenant: {}", shown(event)));
             }
             let allowed = session.tenant == TENANT || session.id == OWN_SESSION;

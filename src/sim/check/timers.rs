@@ -36,7 +36,9 @@ impl Check {
                 "action.resolved" if said(event, "status") == "expired" => due.get(&("expires", action)),
                 "model.requested" | "turn.completed" => due.get(&("sleeps", turn)),
                 "task.attempt.started" => due.get(&("retries", task)),
-                "task.attempt.failed" if said(event, "status") == "timed_out" => due.get(&("times out", task)),
+                "task.attempt.failed" if said(event, "status") == "timed_out" => {
+                    due.get(&("times out", task))
+                }
                 _ => None,
             };
             let early = fired.is_some_and(|due| at < *due);

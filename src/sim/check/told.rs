@@ -41,7 +41,12 @@ impl Check {
             let promise = if found < expected { 2 } else { 3 };
             let holds = found == expected || !exactly && told.answer.is_ok() && found <= 1;
             self.expect(promise, holds, || {
-                format!("{} {} left {found} facts: {wanted:?}, and was answered {}", told.name, told.args, shown(&told.answer))
+                format!(
+                    "{} {} left {found} facts: {wanted:?}, and was answered {}",
+                    told.name,
+                    told.args,
+                    shown(&told.answer)
+                )
             });
         }
     }
@@ -53,7 +58,9 @@ impl Check {
             return;
         }
         let found = cursors.get(cursor.to_string().as_str()).copied().unwrap_or_default();
-        self.expect(2, found == 1, || format!("{} {} is said to be at {cursor}, where {found} facts are", told.name, told.args));
+        self.expect(2, found == 1, || {
+            format!("{} {} is said to be at {cursor}, where {found} facts are", told.name, told.args)
+        });
     }
 
     fn again(&mut self, told: &Told) {

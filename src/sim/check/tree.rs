@@ -14,20 +14,28 @@ pub(super) struct Tree<'a> {
 
 impl<'a> Tree<'a> {
     pub fn of(events: &'a [Value]) -> Self {
-        let mut tree = Self::default();
+        let (mut tree, mut delegated) = (Self::default(), BTreeSet::new());
         for event in events {
             let class = text(event, "type");
-            let (turn, task, subagent) = (text(event, "turnId"), text(event, "taskId"), text(event, "subagentId"));
+            let (turn, task, subagent) =
+                (text(event, "turnId"), text(event, "taskId"), text(event, "subagentId"));
             match class {
+                // Only the nearest: what goes on again takes what is below it along.
                 "subagent.spawned" => {
-                    for field in ["parentSubagentId", "parentTurnId", "parentTaskId"] {
-                        tree.add(said(event, field), subagent);
-                    }
+                    let parents =
+                        ["parentTurnId", "parentTaskId", "parentSubagentId"].map(|field| said(event, field));
+                    let nearest = parents.into_iter().find(|parent| !parent.is_empty());
+                    tree.add(nearest.unwrap_or_default(), subagent);
                 }
-                "task.created" => tree.add(text(event, "parentTaskId"), task),
-                "task.delegated" => tree.add(turn, said(event, "childTaskId")),
+                "task.created" if !delegated.contains(task) => tree.add(text(event, "parentTaskId"), task),
+                "task.delegated" => {
+                    delegated.insert(said(event, "childTaskId"));
+                    tree.add(turn, said(event, "childTaskId"));
+                }
                 "task.attempt.started" => tree.add(task, turn),
-                "turn.started" if text(event, "streamId").starts_with("subagent:") => tree.add(subagent, turn),
+                "turn.started" if text(event, "streamId").starts_with("subagent:") => {
+                    tree.add(subagent, turn)
+                }
                 "turn.started" if text(event, "streamId").starts_with("item:") => {
                     tree.add(text(event, "jobId"), turn);
                 }
