@@ -9,5 +9,8 @@ pub mod fact;
 pub mod http;
 pub mod replay;
 pub mod runtime;
+pub mod sabotage;
 pub mod scripted;
+#[cfg(feature = "simulation")]
+pub mod sim;
 pub mod view;

@@ -92,40 +92,49 @@ impl Sabotage {
     ];
 }
 
-#[cfg(feature = "simulation")]
-mod switch {
-    use std::cell::Cell;
+/// Makes the switch for an enum of broken variants: `is_on`, and, under the feature `simulation` of the crate that has
+/// the enum, `with`.
+#[macro_export]
+macro_rules! sabotage_switch {
+    ($sabotage:ident) => {
+        #[cfg(feature = "simulation")]
+        mod switch {
+            use std::cell::Cell;
 
-    use super::Sabotage;
+            use super::$sabotage;
 
-    thread_local! {
-        static CHOSEN: Cell<Option<Sabotage>> = const { Cell::new(None) };
-    }
+            thread_local! {
+                static CHOSEN: Cell<Option<$sabotage>> = const { Cell::new(None) };
+            }
 
-    /// Whether this variant runs on the current thread.
-    pub fn is_on(sabotage: Sabotage) -> bool {
-        CHOSEN.get() == Some(sabotage)
-    }
+            /// Whether this variant runs on the current thread.
+            pub fn is_on(sabotage: $sabotage) -> bool {
+                CHOSEN.get() == Some(sabotage)
+            }
 
-    /// Runs `body` with one promise broken on the current thread.
-    pub fn with<T>(sabotage: Option<Sabotage>, body: impl FnOnce() -> T) -> T {
-        struct Restore(Option<Sabotage>);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                CHOSEN.set(self.0);
+            /// Runs `body` with one promise broken on the current thread.
+            pub fn with<T>(sabotage: Option<$sabotage>, body: impl FnOnce() -> T) -> T {
+                struct Restore(Option<$sabotage>);
+                impl Drop for Restore {
+                    fn drop(&mut self) {
+                        CHOSEN.set(self.0);
+                    }
+                }
+                let _restore = Restore(CHOSEN.replace(sabotage));
+                body()
             }
         }
-        let _restore = Restore(CHOSEN.replace(sabotage));
-        body()
-    }
+
+        #[cfg(feature = "simulation")]
+        pub use switch::{is_on, with};
+
+        /// Whether this variant runs: never, in a build that serves users.
+        #[cfg(not(feature = "simulation"))]
+        #[inline(always)]
+        pub const fn is_on(_: $sabotage) -> bool {
+            false
+        }
+    };
 }
 
-#[cfg(feature = "simulation")]
-pub use switch::{is_on, with};
-
-/// Whether this variant runs: never, in a build that serves users.
-#[cfg(not(feature = "simulation"))]
-#[inline(always)]
-pub const fn is_on(_: Sabotage) -> bool {
-    false
-}
+sabotage_switch!(Sabotage);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Debug,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -10,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use cadre::{sabotage::Sabotage as RuntimeSabotage, sim as runtime};
 use cadre_cluster::{
     sabotage::Sabotage,
     sim::{Scenario, Tally, Verdict, simulate},
@@ -17,11 +19,14 @@ use cadre_cluster::{
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Runs the deterministic simulation of the substrate: several nodes, clients and readers on a simulated store
-/// and bus, under crashes, partitions, clock skew and unknown commit results. Exits with 1 when a promise is
-/// broken, and says which seed broke it.
+/// Runs the deterministic simulation of the substrate, or with `--runtime` of the whole runtime: several nodes, clients
+/// and readers on a simulated store and bus, under crashes, partitions, clock skew and unknown commit results. Exits
+/// with 1 when a promise is broken, and says which seed broke it.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
+    /// Simulate sessions, tasks, subagents and jobs, instead of what they stand on.
+    #[arg(long)]
+    runtime: bool,
     /// Run this one seed, and print what happened.
     #[arg(long, conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
@@ -39,26 +44,37 @@ pub struct Args {
     sabotage: Option<String>,
 }
 
+/// A simulation to run with any seed.
+type Simulation = Box<dyn Fn(u64) -> Verdict + Sync>;
+
 /// Runs what was asked for.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let sabotage = args.sabotage.as_deref().map(parse_sabotage).transpose()?;
-    let scenario = Scenario { sabotage, ..Scenario::default() };
+    let name = args.sabotage.as_deref();
+    let simulation: Simulation = if args.runtime {
+        let sabotage = name.map(|name| parse_sabotage(name, &RuntimeSabotage::ALL)).transpose()?;
+        let scenario = runtime::Scenario { sabotage, ..runtime::Scenario::default() };
+        Box::new(move |seed| runtime::simulate(seed, &scenario))
+    } else {
+        let sabotage = name.map(|name| parse_sabotage(name, &Sabotage::ALL)).transpose()?;
+        let scenario = Scenario { sabotage, ..Scenario::default() };
+        Box::new(move |seed| simulate(seed, &scenario))
+    };
     match args.seed {
-        Some(seed) => run_one(seed, &scenario),
-        None => run_many(args, &scenario),
+        Some(seed) => run_one(args, seed, &simulation),
+        None => run_many(args, &simulation),
     }
 }
 
-fn parse_sabotage(name: &str) -> anyhow::Result<Sabotage> {
-    let known = || Sabotage::ALL.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(", ");
-    Sabotage::ALL
-        .into_iter()
+fn parse_sabotage<S: Copy + Debug>(name: &str, all: &[S]) -> anyhow::Result<S> {
+    let known = || all.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(", ");
+    all.iter()
+        .copied()
         .find(|one| format!("{one:?}").eq_ignore_ascii_case(name))
         .with_context(|| format!("no sabotage is called {name}; there are {}", known()))
 }
 
-fn run_one(seed: u64, scenario: &Scenario) -> anyhow::Result<()> {
-    let verdict = simulate(seed, scenario);
+fn run_one(args: &Args, seed: u64, simulation: &Simulation) -> anyhow::Result<()> {
+    let verdict = simulation(seed);
     for line in &verdict.trace {
         println!("{line}");
     }
@@ -67,10 +83,10 @@ fn run_one(seed: u64, scenario: &Scenario) -> anyhow::Result<()> {
         verdict.commits, verdict.answers, verdict.events, verdict.fingerprint
     );
     print_tally(&verdict.tally);
-    report(&[verdict])
+    report(args, &[verdict])
 }
 
-fn run_many(args: &Args, scenario: &Scenario) -> anyhow::Result<()> {
+fn run_many(args: &Args, simulation: &Simulation) -> anyhow::Result<()> {
     let threads = args.threads.or_else(|| thread::available_parallelism().ok().map(Into::into)).unwrap_or(1);
     let end = args.from + args.seeds;
     let next = AtomicU64::new(args.from);
@@ -86,7 +102,7 @@ fn run_many(args: &Args, scenario: &Scenario) -> anyhow::Result<()> {
                     if seed >= end {
                         return;
                     }
-                    let verdict = simulate(seed, scenario);
+                    let verdict = simulation(seed);
                     commits.fetch_add(verdict.commits, Ordering::Relaxed);
                     answers.fetch_add(verdict.answers as u64, Ordering::Relaxed);
                     add(&tally, &verdict.tally);
@@ -108,7 +124,7 @@ fn run_many(args: &Args, scenario: &Scenario) -> anyhow::Result<()> {
         answers.into_inner()
     );
     print_tally(&tally.into_inner().unwrap_or_else(PoisonError::into_inner));
-    report(&broken.into_inner().unwrap_or_else(PoisonError::into_inner))
+    report(args, &broken.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn add(sum: &Mutex<Tally>, tally: &Tally) {
@@ -124,7 +140,7 @@ fn print_tally(tally: &Tally) {
     }
 }
 
-fn report(verdicts: &[Verdict]) -> anyhow::Result<()> {
+fn report(args: &Args, verdicts: &[Verdict]) -> anyhow::Result<()> {
     let mut by_promise: BTreeMap<u8, usize> = BTreeMap::new();
     let mut seeds = Vec::new();
     for verdict in verdicts.iter().filter(|verdict| !verdict.violations.is_empty()) {
@@ -142,5 +158,10 @@ fn report(verdicts: &[Verdict]) -> anyhow::Result<()> {
     }
     seeds.sort_unstable();
     println!("violations by promise: {by_promise:?}");
-    bail!("{} seeds broke a promise; run one again with --seed: {seeds:?}", seeds.len());
+    let which = if args.runtime { "--runtime " } else { "" };
+    bail!(
+        "{} seeds broke a promise: {seeds:?}\nrun one again: simulate {which}--seed {}",
+        seeds.len(),
+        seeds[0]
+    );
 }

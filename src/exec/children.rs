@@ -17,6 +17,7 @@ use crate::{
         id::{CallId, Id, SubagentId, TurnId, child_suffix},
         status::SubagentStatus,
     },
+    sabotage::{Sabotage, is_on},
     scripted::Join,
 };
 
@@ -189,7 +190,8 @@ impl Group {
     /// Tells more of them to close. Whether that was all.
     fn close_some(&mut self, draft: &mut Draft<'_>) -> bool {
         let Some(closing) = &mut self.closing else { return true };
-        while closing.told < self.started {
+        let forgotten = u32::from(is_on(Sabotage::CancelForgetsChild));
+        while closing.told < self.started.saturating_sub(forgotten) {
             if !draft.quota.take_message(128) {
                 return false;
             }
@@ -251,6 +253,9 @@ impl Children {
             group.call = None;
             if group.live > 0 {
                 group.closing = Some(Closing { told: 0, close: close.clone() });
+                if is_on(Sabotage::CancelForgetsChild) {
+                    group.live -= 1;
+                }
             }
         }
         self.groups.retain(|_, group| group.live > 0);
@@ -261,6 +266,9 @@ impl Children {
         let Some(group) = self.groups.get_mut(&number) else { return };
         if !again {
             group.tally.add(status);
+            if is_on(Sabotage::ChildEndCountedTwice) {
+                group.tally.add(status);
+            }
             if status != SubagentStatus::Completed && group.troubled.len() < Group::TROUBLED_MAX {
                 group.troubled.push(id.to_owned());
             }

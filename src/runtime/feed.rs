@@ -10,6 +10,7 @@ use crate::{
         Event, EventType, StoredEvent,
         id::{SessionId, SubagentId, TaskId, ThreadId, TurnId},
     },
+    sabotage::{Sabotage, is_on},
 };
 
 /// What of a feed somebody wants to see.
@@ -153,7 +154,10 @@ fn read(page: Page, session: &SessionId, filter: &EventFilter) -> Result<EventPa
         Ok(stored.at(session.clone(), event.cursor))
     });
     let events = events.collect::<Result<Vec<Event>, Error>>()?;
-    let events = events.into_iter().filter(|event| filter.passes(event)).collect();
+    let mut events: Vec<Event> = events.into_iter().filter(|event| filter.passes(event)).collect();
+    if page.more && is_on(Sabotage::PageCutShort) {
+        events.pop();
+    }
     let gap = page.gap.map(|gap| (gap.from, gap.to));
     Ok(EventPage { events, cursor: page.cursor, more: page.more, gap })
 }

@@ -7,8 +7,9 @@ use cadre_cluster::{
     codec,
     host::{Entity, read_entity},
     keys,
-    store::{KeyRange, RangeRead, Transaction, key_after},
+    store::{KeyRange, KeyValue, RangeRead, Transaction, key_after},
 };
+use futures::TryStreamExt;
 
 use super::{Request, Runtime, request::unreadable};
 use crate::{
@@ -19,6 +20,8 @@ use crate::{
 
 /// Entries that a page of a list looks at, at most, in search of those with the right status.
 const LOOKED_AT_MAX: usize = 2_000;
+/// More than there are statuses of anything.
+const STATUSES_MAX: usize = 64;
 
 impl Runtime {
     /// The state of an entity, if there is one.
@@ -49,7 +52,8 @@ impl Runtime {
     /// A session that takes new work.
     pub(super) async fn open_session(&self, request: &Request<'_>, id: &SessionId) -> Result<(), Error> {
         let (_, work) = self.session(&self.store.begin(), request, id).await?;
-        if work.archived {
+        // What was asked for before the session was archived may have been done then.
+        if work.archived && !request.repeated {
             let message = format!("the session {id} is archived and takes no new work");
             return Err(Error::conflict("archived", message));
         }
@@ -135,8 +139,10 @@ impl Runtime {
         let tenant = &request.caller.tenant;
         let data = keys::data(tenant, &[]).len();
         let range = KeyRange::prefix(keys::data(tenant, &records::counts(session, what)).to_vec());
-        let page = tx.snapshot_range(&RangeRead::new(range).limit(64)).await.map_err(unreadable)?;
-        let counts = page.pairs.iter().filter_map(|pair| {
+        // A page may be shorter than was asked for.
+        let read = RangeRead::new(range).limit(STATUSES_MAX);
+        let pairs: Vec<KeyValue> = tx.snapshot_stream(read).try_collect().await.map_err(unreadable)?;
+        let counts = pairs.iter().filter_map(|pair| {
             let status = records::last_id(&pair.key[data..])?;
             let count = i64::from_le_bytes(pair.value[..].try_into().ok()?);
             (count != 0).then_some((status, count))

@@ -20,6 +20,7 @@ use crate::{
     control::{AnyCommand, Code, Error, Kind, result::Answer},
     entity::{records, session::fingerprint},
     fact::IdSource,
+    sabotage::{Sabotage, is_on},
 };
 
 /// A command that was admitted.
@@ -33,6 +34,8 @@ pub(super) struct Request<'a> {
     /// Where the ids of what the caller has not named come from: the same for the same key.
     seed: u64,
     at: Timestamp,
+    /// Whether the key is known from an earlier try, which may have been executed.
+    pub repeated: bool,
 }
 
 impl Request<'_> {
@@ -43,6 +46,11 @@ impl Request<'_> {
 
     /// The address of an entity of the caller's tenant.
     pub fn address(&self, kind: &str, id: &str) -> Address {
+        #[cfg(feature = "simulation")]
+        if is_on(Sabotage::TenantMixedUp) {
+            let tenant = crate::sabotage::tenant_before(&self.caller.tenant);
+            return Address::new(&tenant, kind, id).expect("tenants and ids are valid parts of addresses");
+        }
         Address::new(&self.caller.tenant, kind, id).expect("tenants and ids are valid parts of addresses")
     }
 
@@ -62,6 +70,9 @@ struct KeyRecord {
     fingerprint: u128,
     seed: u64,
     at: Timestamp,
+    /// What the command was found to be about when it was first tried: a try that comes later asks the same.
+    #[serde(default)]
+    found: Option<Vec<u8>>,
     #[serde(default)]
     answer: Option<Remembered>,
 }
@@ -125,14 +136,14 @@ impl Runtime {
         key: Option<&'a str>,
         deadline: Duration,
     ) -> Result<Admitted<'a>, Error> {
-        let (mut seed, mut at) = (self.draw(), self.clock.now());
+        let (mut seed, mut at, mut repeated) = (self.draw(), self.clock.now(), false);
         let key = key.filter(|_| command.kind() == Kind::Write);
         if let Some(key) = key {
             if !(8..=128).contains(&key.chars().count()) || key.chars().any(char::is_control) {
                 return Err(Error::invalid("Idempotency-Key", "must be 8 to 128 characters"));
             }
             let fingerprint = fingerprint(&(command.name(), command.arguments()));
-            let record = KeyRecord { fingerprint, seed, at, answer: None };
+            let record = KeyRecord { fingerprint, seed, at, found: None, answer: None };
             let known = self.reserve(&caller.tenant, key, record.clone()).await?;
             if known.fingerprint != record.fingerprint {
                 return Err(Error::conflict(
@@ -143,9 +154,12 @@ impl Runtime {
             if let Some(answer) = known.answer {
                 return Ok(Admitted::Known(answer.answer()));
             }
-            (seed, at) = (known.seed, known.at);
+            if !is_on(Sabotage::IdsMadeAnew) {
+                (seed, at) = (known.seed, known.at);
+            }
+            repeated = (known.seed, known.at) != (record.seed, record.at);
         }
-        Ok(Admitted::New(Request { caller, key, until: Instant::now() + deadline, seed, at }))
+        Ok(Admitted::New(Request { caller, key, until: Instant::now() + deadline, seed, at, repeated }))
     }
 
     /// Remembers what a command under a key was answered. The first answer counts, also when two were made at once.
@@ -158,10 +172,11 @@ impl Runtime {
         match self.remember_first(&request.caller.tenant, key, remembered).await {
             Ok(Some(first)) => first.answer(),
             Ok(None) => answer,
+            // The entities have remembered what they did: asked again, nothing happens twice. A refusal that was not kept
+            // could come out otherwise the next time, so it is not said.
             Err(error) => {
-                // The entities have remembered what they did: asked again, nothing happens twice.
                 tracing::warn!(%error, "an answer was not remembered");
-                answer
+                if answer.is_ok() { answer } else { Err(error) }
             }
         }
     }
@@ -172,22 +187,13 @@ impl Runtime {
         key: &str,
         answer: Remembered,
     ) -> Result<Option<Remembered>, Error> {
-        let path = keys::data(tenant, &records::key(key));
-        let mut attempt = Attempt::idempotent();
-        loop {
-            let mut tx = self.store.begin();
-            let Some(known) = tx.get(&path).await.map_err(unreadable)? else { return Ok(None) };
-            let known: KeyRecord = codec::decode(&known).map_err(unreadable)?;
-            if known.answer.is_some() {
-                return Ok(known.answer);
-            }
-            let record = KeyRecord { answer: Some(answer.clone()), ..known };
-            tx.set(path.clone(), codec::encode(&record));
-            match tx.commit().await {
-                Ok(_) => return Ok(None),
-                Err(error) => attempt.again(error).await.map_err(unreadable)?,
-            }
-        }
+        let mut is_first = false;
+        let record = self.amend(tenant, key, |record| {
+            is_first = record.answer.is_none();
+            record.answer.get_or_insert_with(|| answer.clone());
+        });
+        let record = record.await?;
+        Ok(record.and_then(|record| record.answer).filter(|_| !is_first))
     }
 
     /// Remembers what a key stands for, or says what it stood for before.
@@ -230,6 +236,46 @@ impl Runtime {
         Ok(answered.map_err(unreadable)?.is_some())
     }
 
+    /// What a command is found to be about: under a key, what the first try has found, so that all tries ask the same.
+    pub(super) async fn first_found<T>(&self, request: &Request<'_>, found: T) -> Result<T, Error>
+    where
+        T: Serialize + serde::de::DeserializeOwned,
+    {
+        let Some(key) = request.key else { return Ok(found) };
+        let found = codec::pack(&found).to_vec();
+        let amended = self.amend(&request.caller.tenant, key, |record| {
+            record.found.get_or_insert_with(|| found.clone());
+        });
+        let known = amended.await?.and_then(|record| record.found).unwrap_or(found);
+        codec::unpack("found", &known).map_err(unreadable)
+    }
+
+    /// Changes what is remembered of a key, and says what that is then.
+    async fn amend(
+        &self,
+        tenant: &str,
+        key: &str,
+        mut change: impl FnMut(&mut KeyRecord),
+    ) -> Result<Option<KeyRecord>, Error> {
+        let path = keys::data(tenant, &records::key(key));
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            let Some(known) = tx.get(&path).await.map_err(unreadable)? else { return Ok(None) };
+            let known: KeyRecord = codec::decode(&known).map_err(unreadable)?;
+            let mut changed = known.clone();
+            change(&mut changed);
+            if changed == known {
+                return Ok(Some(known));
+            }
+            tx.set(path.clone(), codec::encode(&changed));
+            match tx.commit().await {
+                Ok(_) => return Ok(Some(changed)),
+                Err(error) => attempt.again(error).await.map_err(unreadable)?,
+            }
+        }
+    }
+
     /// A random number.
     fn draw(&self) -> u64 {
         self.entropy.lock().unwrap_or_else(std::sync::PoisonError::into_inner).random()
@@ -259,6 +305,7 @@ impl Runtime {
     where
         E: Entity<Refusal = Error>,
     {
+        let key = key.filter(|_| !is_on(Sabotage::KeyNotPassedOn));
         self.client.call::<E>(address, command, key, request.left()).await.map_err(refused)
     }
 }

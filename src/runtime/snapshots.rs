@@ -2,8 +2,9 @@
 
 use cadre_cluster::{
     keys,
-    store::{KeyRange, RangeRead, Transaction},
+    store::{KeyRange, KeyValue, RangeRead, Transaction},
 };
+use futures::TryStreamExt;
 
 use super::{Request, Runtime, load::List, request::unreadable, tasks};
 use crate::{
@@ -97,12 +98,13 @@ impl Runtime {
         if let Some(below) = below {
             range.end = keys::data(tenant, &records::turn(session, thread, below));
         }
-        let read = RangeRead::new(range).limit(limit).reverse();
-        let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
-        let turns =
-            page.pairs.iter().rev().map(|pair| rmp_serde::from_slice(&pair.value).map_err(unreadable));
+        // One more than is wanted says whether there is more; a page may be shorter than was asked for.
+        let read = RangeRead::new(range).limit(limit + 1).reverse();
+        let pairs: Vec<KeyValue> = tx.snapshot_stream(read).try_collect().await.map_err(unreadable)?;
+        let wanted = pairs.iter().take(limit).rev();
+        let turns = wanted.map(|pair| rmp_serde::from_slice(&pair.value).map_err(unreadable));
         let turns = turns.collect::<Result<Vec<TurnView>, _>>()?;
-        Ok(ThreadTurns { thread_id: thread.clone(), turns, has_more: page.more })
+        Ok(ThreadTurns { thread_id: thread.clone(), turns, has_more: pairs.len() > limit })
     }
 
     pub(super) async fn get_thread_read(

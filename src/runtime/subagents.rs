@@ -98,7 +98,8 @@ impl Runtime {
                 subagent_id: subagent,
                 thread_id: thread,
                 turn_id: turn,
-                status: SubagentStatus::Queued,
+                // The same as if it had been heard of in time (P3).
+                status: SubagentStatus::Running,
                 session_id: Some(session.clone()),
                 attempt: Some(1),
             },

@@ -2,7 +2,7 @@
 
 use cadre_cluster::{
     keys,
-    store::{Attempt, KeyRange, RangeRead},
+    store::{Attempt, KeyRange, RangeRead, key_after},
 };
 use std::collections::BTreeSet;
 
@@ -20,7 +20,11 @@ use crate::{
         Child, Lineage, Named, Start, Task, kind, records,
         task::{Command, Reply, State},
     },
-    fact::id::{SessionId, TaskId},
+    fact::{
+        id::{SessionId, TaskId},
+        status::TaskStatus,
+    },
+    sabotage::{Sabotage, is_on},
     view::TaskView,
 };
 
@@ -200,6 +204,9 @@ impl Runtime {
         let closed = || async {
             let work = self.task(request, &task_id).await?;
             let over = work.status.is_terminal() && (work.closed || !propagate);
+            if is_on(Sabotage::CancelAnsweredEarly) {
+                return Ok(Some(TaskStatus::Cancelled));
+            }
             Ok(over.then_some(work.status))
         };
         if let Some(status) = self.wait_for(request, &session, request.until, closed).await? {
@@ -358,11 +365,21 @@ impl Runtime {
                 if seen.len() > GRAPH_MAX {
                     return Err(Error::rate_limited(60_000, format!("the graph has over {GRAPH_MAX} tasks")));
                 }
-                let range = KeyRange::prefix(keys::data(tenant, &records::edges(&task)).to_vec());
-                let page = tx.range(&RangeRead::new(range).limit(1_000)).await.map_err(unreadable)?;
+                let mut range = KeyRange::prefix(keys::data(tenant, &records::edges(&task)).to_vec());
                 let data = keys::data(tenant, &[]).len();
-                let ids = page.pairs.iter().filter_map(|pair| records::last_id(&pair.key[data..]));
-                open.extend(ids.filter_map(|id| TaskId::parse(&id).ok()));
+                // A page may be shorter than was asked for: an edge that is overlooked closes a cycle.
+                loop {
+                    let read = RangeRead::new(range.clone()).limit(1_000);
+                    let page = tx.range(&read).await.map_err(unreadable)?;
+                    let ids = page.pairs.iter().filter_map(|pair| records::last_id(&pair.key[data..]));
+                    open.extend(ids.filter_map(|id| TaskId::parse(&id).ok()));
+                    match page.pairs.last() {
+                        Some(last) if page.more && open.len() <= GRAPH_MAX => {
+                            range.begin = key_after(&last.key)
+                        }
+                        _ => break,
+                    }
+                }
             }
             tx.set(keys::data(tenant, &records::edge(from, to)), &[][..]);
             match tx.commit().await {

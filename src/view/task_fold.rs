@@ -30,7 +30,10 @@ impl TaskView {
     pub fn apply(&mut self, fact: &Fact) {
         let at = bound::time(fact.at);
         self.updated_at = self.updated_at.max(Some(at));
-        set(&mut self.task_id, fact.ids.task());
+        // A delegation is about the other task.
+        if !matches!(fact.payload, Payload::TaskDelegated(_)) {
+            set(&mut self.task_id, fact.ids.task());
+        }
         set(&mut self.parent_task_id, fact.ids.parent_task());
         set(&mut self.root_task_id, fact.ids.root_task());
         match &fact.payload {

@@ -7,19 +7,53 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{record::Recorded, world::World};
+use super::{
+    deeds::Deeds,
+    nodes::{Place, Program},
+    record::Recorded,
+    tree::Branch,
+    world::World,
+};
 use crate::{
     address::Address,
     clock::Timestamp,
     codec::Stored,
     feed::{NewEvent, Term},
-    host::{Decision, EffectContext, EffectError, EffectPolicy, EffectResult, Entity, Input, Moment, Repeat},
+    host::{
+        Decision, EffectContext, EffectError, EffectPolicy, EffectResult, Entity, Input, Kinds, Moment, Node,
+        Repeat, StartError,
+    },
     sabotage::{Sabotage, is_on},
 };
 
 /// The kind. Its feed is `ledger`, shared by all accounts of a tenant.
 pub(super) struct Account {
     pub world: Arc<World>,
+    pub deeds: Arc<Deeds>,
+}
+
+/// What runs on the nodes: accounts, and the branches of trees.
+pub(super) struct Bank {
+    pub world: Arc<World>,
+    pub deeds: Arc<Deeds>,
+}
+
+impl Program for Bank {
+    type Running = Node;
+
+    async fn start(&self, place: Place) -> Result<Node, StartError> {
+        let account = Account { world: self.world.clone(), deeds: self.deeds.clone() };
+        let kinds = Kinds::new().with(account).with(Branch);
+        Node::start(place.host, place.store, place.bus, place.clock, kinds, place.seed).await
+    }
+
+    async fn drain(&self, node: Node) {
+        node.drain().await;
+    }
+
+    async fn bury(&self, node: Node) {
+        drop(node);
+    }
 }
 
 /// The feed of all accounts.
@@ -308,24 +342,24 @@ impl Entity for Account {
 
     async fn perform(&self, notice: Notice, context: EffectContext) -> Result<Report, EffectError> {
         let dice = &self.world.dice;
-        let mut report = Report { attempt: context.attempt, run: self.world.next_run(), number: 0 };
+        let mut report = Report { attempt: context.attempt, run: self.deeds.next_run(), number: 0 };
         for _ in 0..dice.between(0..=3) {
             tokio::time::sleep(Duration::from_millis(dice.between(0..=30))).await;
             report.number += 1;
             let taken = context.report::<Self>(&report).await;
             taken.map_err(|superseded| EffectError::transient(superseded.to_string()))?;
-            self.world.reported(report);
+            self.deeds.reported(report);
         }
         tokio::time::sleep(Duration::from_millis(dice.between(0..=30))).await;
         match dice.between(0..=99) {
             0..=14 => {
-                self.world.deed(&context.address, &notice.op, |deed| deed.failed += 1);
+                self.deeds.deed(&context.address, &notice.op, |deed| deed.failed += 1);
                 return Err(EffectError::transient("drawn to fail"));
             }
             15..=17 => std::future::pending().await,
             _ => {}
         }
-        self.world.deed(&context.address, &notice.op, |deed| deed.done += 1);
+        self.deeds.deed(&context.address, &notice.op, |deed| deed.done += 1);
         if dice.chance(0.03) {
             // Done, and nobody will ever know.
             std::future::pending().await

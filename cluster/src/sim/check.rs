@@ -14,12 +14,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     bank::{self, Account, AccountState, How, Report},
+    deeds::Deed,
     janitor::Swept,
     reader::Seen,
     record::Recorded,
     tree::{self, Branch, End, Join},
     workload::{Keyless, Known, Log, Planted, Told},
-    world::Deed,
 };
 use crate::{
     address::Address,

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Dice, Lifeline, nodes::SimNode};
+use super::{Dice, Lifeline, bank::Bank, nodes::SimNode};
 use crate::{
     address::Address,
-    host::{CallError, Called, Client, Entity},
+    host::{CallError, Called, Client, Entity, Node},
 };
 
 pub(super) enum Door {
@@ -19,7 +19,7 @@ pub(super) enum Door {
 
 /// A process with a node in it.
 pub(super) struct Process {
-    nodes: Vec<Arc<SimNode>>,
+    nodes: Vec<Arc<SimNode<Bank>>>,
     dice: Dice,
     current: Mutex<Option<(Client, Lifeline)>>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Process {
 impl Door {
     const TIMEOUT: Duration = Duration::from_secs(5);
 
-    pub fn in_process(nodes: &[Arc<SimNode>], dice: Dice) -> Self {
+    pub fn in_process(nodes: &[Arc<SimNode<Bank>>], dice: Dice) -> Self {
         Self::Process(Process { nodes: nodes.to_vec(), dice, current: Mutex::default() })
     }
 
@@ -69,7 +69,7 @@ impl Process {
     fn try_node(&self) -> Option<(Client, Lifeline)> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_none_or(|(_, lifeline)| lifeline.is_cut()) {
-            *current = self.dice.pick(&self.nodes).try_client();
+            *current = self.dice.pick(&self.nodes).try_enter(Node::client);
         }
         current.clone()
     }

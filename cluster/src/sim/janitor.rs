@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::Instant};
 
-use super::{Dice, Lifeline, nodes::Env, tree::FOREST, workload::TENANT};
+use super::{Dice, Lifeline, env::Env, tree::FOREST, workload::TENANT};
 use crate::{
     feed::{Cursor, Feed, trim},
     store::Version,

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Dice,
-    nodes::{Env, SKEW_MAX, SimNode},
+    env::{Env, SKEW_MAX},
+    nodes::{Program, SimNode},
 };
 use crate::{
     bus::simulated::Faults as BusFaults,
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// Troubles the cluster for `duration`, then makes everything well again.
-pub(super) async fn trouble(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice, duration: Duration) {
+pub async fn trouble<P: Program>(env: &Env, nodes: &[Arc<SimNode<P>>], dice: &Dice, duration: Duration) {
     let end = tokio::time::Instant::now() + duration;
     weather(env, dice);
     while tokio::time::Instant::now() < end {
@@ -37,7 +38,7 @@ pub(super) async fn trouble(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice, dura
 }
 
 /// Ends all faults, and starts whoever is down.
-async fn make_well(env: &Env, nodes: &[Arc<SimNode>]) {
+async fn make_well<P: Program>(env: &Env, nodes: &[Arc<SimNode<P>>]) {
     env.trace.note("all is well");
     // A commit takes its time also when all is well: whoever goes round in circles gets to the end of it.
     let a_moment = Duration::from_millis(1)..=Duration::from_millis(1);
@@ -74,14 +75,14 @@ fn weather(env: &Env, dice: &Dice) {
 }
 
 /// Dies now, comes back later.
-async fn crash(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn crash<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     env.trace.note(format_args!("{} crashes", node.name));
     node.crash().await;
     restart_later(node, dice);
 }
 
 /// Dies at one of its next actions, before or after it takes effect.
-async fn crash_soon(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn crash_soon<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     let Some(lifeline) = node.lifeline().await else { return };
     env.trace.note(format_args!("{} may crash at any moment", node.name));
     lifeline.crash_by_chance(0.02, dice.fork());
@@ -96,7 +97,7 @@ async fn crash_soon(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
     });
 }
 
-fn restart_later(node: &Arc<SimNode>, dice: &Dice) {
+fn restart_later<P: Program>(node: &Arc<SimNode<P>>, dice: &Dice) {
     let (node, wait) = (node.clone(), Duration::from_millis(dice.between(10..=5_000)));
     tokio::spawn(async move {
         tokio::time::sleep(wait).await;
@@ -105,7 +106,7 @@ fn restart_later(node: &Arc<SimNode>, dice: &Dice) {
 }
 
 /// Sleeps, possibly past its lease, and wakes up believing that nothing happened.
-async fn sleep_over(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn sleep_over<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     let Some(lifeline) = node.lifeline().await else { return };
     let sleep = Duration::from_millis(dice.between(100..=7_000));
     env.trace.note(format_args!("{} sleeps for {} ms", node.name, sleep.as_millis()));
@@ -118,7 +119,7 @@ async fn sleep_over(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
 
 /// Sleeps, and is replaced under its own name meanwhile. When it wakes it may be the one that is too many, or the
 /// other one has to wait until it dies.
-async fn supplant(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn supplant<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     let Some(lifeline) = node.lifeline().await else { return };
     let sleep = Duration::from_millis(dice.between(100..=6_000));
     let awake = Duration::from_millis(dice.between(100..=3_000));
@@ -135,7 +136,7 @@ async fn supplant(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
 }
 
 /// Leaves for good, in one way or another.
-async fn retire(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn retire<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     env.trace.note(format_args!("{} leaves for good", node.name));
     node.retire();
     if dice.chance(0.5) {
@@ -146,7 +147,7 @@ async fn retire(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
 }
 
 /// Reaches the store only slowly, some of it too late.
-async fn slow_down(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn slow_down<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     env.trace.note(format_args!("the store is slow for {}", node.name));
     let faults = StoreFaults { slow_read: 0.2, slow_commit: 0.3, ..StoreFaults::rough() };
     env.store.set_faults_at(&node.name, Some(faults));
@@ -155,7 +156,7 @@ async fn slow_down(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
 }
 
 /// Cannot reach the store, while the others can.
-async fn cut_from_store(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn cut_from_store<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     let outage = if dice.chance(0.5) { Outage::Hanging } else { Outage::Refusing };
     env.trace.note(format_args!("{} loses the store: {outage:?}", node.name));
     env.store.set_faults_at(&node.name, Some(StoreFaults::rough().with_outage(outage)));
@@ -164,10 +165,10 @@ async fn cut_from_store(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
 }
 
 /// Two nodes, or a node and its clients or readers, no longer hear each other, perhaps only in one direction.
-async fn part(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice) {
+async fn part<P: Program>(env: &Env, nodes: &[Arc<SimNode<P>>], dice: &Dice) {
     let one = &dice.pick(nodes).name;
     let others: Vec<&str> =
-        nodes.iter().map(|node| node.name.as_str()).chain(["clients", "reader-0", "reader-1"]).collect();
+        nodes.iter().map(|node| node.name.as_str()).chain(env.outsiders.iter().copied()).collect();
     let other = *dice.pick(&others);
     env.trace.note(format_args!("{one} and {other} are parted"));
     env.bus.block(one, other);
@@ -179,7 +180,7 @@ async fn part(env: &Env, nodes: &[Arc<SimNode>], dice: &Dice) {
 }
 
 /// The clock jumps, forwards or backwards.
-fn skew(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+fn skew<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     let most = SKEW_MAX.as_millis() as u64;
     let offset = dice.between(0..=2 * most).cast_signed() - most.cast_signed();
     env.trace.note(format_args!("{}'s clock is off by {offset} ms", node.name));
@@ -187,7 +188,7 @@ fn skew(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
 }
 
 /// Hands over, stops, and comes back: a rolling upgrade.
-async fn drain(env: &Env, node: &Arc<SimNode>, dice: &Dice) {
+async fn drain<P: Program>(env: &Env, node: &Arc<SimNode<P>>, dice: &Dice) {
     env.trace.note(format_args!("{} drains", node.name));
     node.drain().await;
     env.trace.note(format_args!("{} is drained", node.name));

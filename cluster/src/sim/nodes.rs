@@ -1,6 +1,7 @@
 //! The nodes of a simulated cluster: each lives, dies at any moment, and comes back.
 
 use std::{
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -8,121 +9,78 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Mutex, time::Instant};
+use futures::future::join_all;
+use tokio::sync::Mutex;
 
-use super::{
-    Dice, Lifeline, Trace,
-    bank::Account,
-    tree::Branch,
-    world::{SkewedClock, World},
-};
+use super::{Dice, Lifeline, env::Env, world::SkewedClock};
 use crate::{
-    bus::simulated::SimBus,
-    host::{Client, HostConfig, Kinds, Node},
-    placement::Takeover,
-    store::simulated::SimStore,
+    bus::Bus,
+    clock::Clock,
+    host::{HostConfig, StartError},
+    store::Store,
 };
 
-/// The name of the simulated cluster.
-pub(super) const CLUSTER: &str = "sim";
+/// What runs on the nodes.
+pub trait Program: Send + Sync + 'static {
+    /// It, while it runs on one.
+    type Running: Send + Sync + 'static;
 
-/// The most that a clock is wrong.
-pub(super) const SKEW_MAX: Duration = Duration::from_secs(3);
+    /// Starts it.
+    fn start(&self, place: Place) -> impl Future<Output = Result<Self::Running, StartError>> + Send;
 
-/// Everything that a node is started with.
-pub(super) struct Env {
-    pub world: Arc<World>,
-    pub store: SimStore,
-    pub bus: SimBus,
-    pub trace: Trace,
-    pub shards: u16,
-    /// Whether the bus may deliver a message twice.
-    pub doubles: bool,
-    /// How long idempotency keys are remembered.
-    pub keys_ttl: Duration,
-    pub limits: Limits,
+    /// Has it hand everything over and stop.
+    fn drain(&self, running: Self::Running) -> impl Future<Output = ()> + Send;
+
+    /// Its process has died: what is left of it goes away.
+    fn bury(&self, running: Self::Running) -> impl Future<Output = ()> + Send;
 }
 
-/// Bounds of hosting that differ from one simulation to the next.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub entities_live: usize,
-    pub step_inputs: usize,
-    pub group_steps: usize,
-    pub groups_in_flight: usize,
-}
-
-impl Limits {
-    pub fn draw(dice: &Dice) -> Self {
-        Self {
-            // Few enough that entities have to leave for others, more than have effects at a time.
-            entities_live: *dice.pick(&[8, 1_000, 1_000, 1_000]),
-            step_inputs: *dice.pick(&[1, 4, 16, 16]),
-            group_steps: *dice.pick(&[1, 4, 32, 32]),
-            groups_in_flight: *dice.pick(&[1, 2, 4]),
-        }
-    }
-}
-
-impl Env {
-    /// How often a shard looks for keys to forget.
-    const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-    /// Whether keys are forgotten within the simulation.
-    pub fn forgets(&self) -> bool {
-        self.keys_ttl < Duration::from_secs(3600)
-    }
-
-    /// When every key that was used until now is forgotten, whatever the clocks say.
-    pub fn forgotten_by(&self) -> Instant {
-        Instant::now() + self.keys_ttl + 2 * SKEW_MAX + 3 * Self::SWEEP_EVERY
-    }
-
-    pub fn config(&self, node: &str) -> HostConfig {
-        HostConfig {
-            shards: self.shards,
-            takeover: Takeover::AfterWatching,
-            inputs_waiting_max: 24,
-            inputs_per_entity_max: 8,
-            entities_live_max: self.limits.entities_live,
-            step_inputs_max: self.limits.step_inputs,
-            group_steps_max: self.limits.group_steps,
-            groups_in_flight_max: self.limits.groups_in_flight,
-            sweep_every: Self::SWEEP_EVERY,
-            idempotency_ttl: self.keys_ttl,
-            ..HostConfig::new(CLUSTER, node)
-        }
-    }
-
-    pub fn kinds(&self) -> Kinds {
-        Kinds::new().with(Account { world: self.world.clone() }).with(Branch)
-    }
+/// Where a program runs.
+pub struct Place {
+    /// How it hosts entities, under which name.
+    pub host: HostConfig,
+    /// The store, through the node's lifeline.
+    pub store: Store,
+    /// The bus, through the node's lifeline.
+    pub bus: Bus,
+    /// The node's own clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where its randomness comes from.
+    pub seed: u64,
 }
 
 /// One node and what may be done to it.
-pub(super) struct SimNode {
-    pub name: String,
+pub struct SimNode<P: Program> {
+    pub(super) name: String,
     env: Arc<Env>,
+    program: Arc<P>,
     dice: Dice,
     clock: Arc<SkewedClock>,
-    life: Mutex<Life>,
+    life: Mutex<Life<P::Running>>,
     /// Lives that lost their name and may not know it yet.
-    former: Mutex<Vec<Life>>,
+    former: Mutex<Vec<Life<P::Running>>>,
     retired: AtomicBool,
 }
 
-#[derive(Default)]
-struct Life {
+struct Life<R> {
     lifeline: Option<Lifeline>,
-    node: Option<Node>,
+    running: Option<R>,
 }
 
-impl SimNode {
-    pub fn new(name: &str, env: Arc<Env>, dice: Dice) -> Arc<Self> {
+impl<R> Default for Life<R> {
+    fn default() -> Self {
+        Self { lifeline: None, running: None }
+    }
+}
+
+impl<P: Program> SimNode<P> {
+    /// A node that does not run yet.
+    pub fn new(name: &str, env: Arc<Env>, program: Arc<P>, dice: Dice) -> Arc<Self> {
         let clock = SkewedClock::new(env.world.clone(), 0);
         Arc::new(Self {
             name: name.into(),
             env,
+            program,
             dice,
             clock,
             life: Mutex::default(),
@@ -137,28 +95,27 @@ impl SimNode {
         if self.is_retired() {
             return;
         }
-        if life.lifeline.as_ref().is_some_and(|lifeline| !lifeline.is_cut()) && life.node.is_some() {
+        if life.lifeline.as_ref().is_some_and(|lifeline| !lifeline.is_cut()) && life.running.is_some() {
             return;
         }
-        life.node = None;
+        self.bury(&mut life).await;
         let lifeline = Lifeline::new(&self.name);
         life.lifeline = Some(lifeline.clone());
         self.env.trace.note(format_args!("{} starts", self.name));
         loop {
-            let start = Node::start(
-                self.env.config(&self.name),
-                self.env.store.connect(lifeline.clone()),
-                Arc::new(self.env.bus.connect(lifeline.clone())),
-                self.clock.clone(),
-                self.env.kinds(),
-                self.dice.between(0..=u64::MAX),
-            );
+            let start = self.program.start(Place {
+                host: self.env.config(&self.name),
+                store: self.env.store.connect(lifeline.clone()),
+                bus: Arc::new(self.env.bus.connect(lifeline.clone())),
+                clock: self.clock.clone(),
+                seed: self.dice.between(0..=u64::MAX),
+            });
             tokio::select! {
                 biased;
                 () = lifeline.cut_happened() => return,
                 started = start => match started {
-                    Ok(node) => {
-                        life.node = Some(node);
+                    Ok(running) => {
+                        life.running = Some(running);
                         return;
                     }
                     Err(error) => self.env.trace.note(format_args!("{} cannot start: {error}", self.name)),
@@ -174,17 +131,23 @@ impl SimNode {
         if let Some(lifeline) = &life.lifeline {
             lifeline.cut();
         }
-        life.node = None;
+        self.bury(&mut life).await;
+    }
+
+    async fn bury(&self, life: &mut Life<P::Running>) {
+        if let Some(running) = life.running.take() {
+            self.program.bury(running).await;
+        }
     }
 
     /// Hands its shards over and stops it.
     pub async fn drain(&self) {
         let mut life = self.life.lock().await;
-        let (Some(node), Some(lifeline)) = (life.node.take(), life.lifeline.clone()) else { return };
+        let (Some(running), Some(lifeline)) = (life.running.take(), life.lifeline.clone()) else { return };
         tokio::select! {
             biased;
             () = lifeline.cut_happened() => {}
-            () = node.drain() => {}
+            () = self.program.drain(running) => {}
             () = tokio::time::sleep(Duration::from_secs(20)) => {
                 self.env.trace.note(format_args!("{} drains too long", self.name));
             }
@@ -197,6 +160,7 @@ impl SimNode {
         self.retired.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it has left for good.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
     }
@@ -210,10 +174,11 @@ impl SimNode {
 
     /// Kills whoever had its name before.
     pub async fn bury_former(&self) {
-        for life in self.former.lock().await.drain(..) {
+        for mut life in self.former.lock().await.drain(..) {
             if let Some(lifeline) = &life.lifeline {
                 lifeline.cut();
             }
+            self.bury(&mut life).await;
         }
     }
 
@@ -222,21 +187,37 @@ impl SimNode {
         self.life.lock().await.lifeline.clone().filter(|lifeline| !lifeline.is_cut())
     }
 
-    /// A client in its process, if it runs.
-    pub fn try_client(&self) -> Option<(Client, Lifeline)> {
+    /// What a look at it shows, with its line, if it runs.
+    pub fn try_enter<T>(&self, look: impl FnOnce(&P::Running) -> T) -> Option<(T, Lifeline)> {
         let life = self.life.try_lock().ok()?;
         let lifeline = life.lifeline.clone().filter(|lifeline| !lifeline.is_cut())?;
-        Some((life.node.as_ref()?.client(), lifeline))
+        Some((look(life.running.as_ref()?), lifeline))
+    }
+
+    /// What a look at it shows, if anything of it is there.
+    pub(super) fn try_look<T>(&self, look: impl FnOnce(&P::Running) -> T) -> Option<T> {
+        let life = self.life.try_lock().ok()?;
+        life.running.as_ref().map(look)
     }
 
     /// Sets its clock wrong.
     pub fn skew(&self, offset_ms: i64) {
         self.clock.skew(offset_ms);
     }
+}
 
-    /// How many inputs wait on it, if it runs.
-    pub fn try_inputs_waiting(&self) -> Option<usize> {
-        let life = self.life.try_lock().ok()?;
-        Some(life.node.as_ref()?.inputs_waiting())
+/// Starts all of them, the last one sometimes later.
+pub async fn start_all<P: Program>(nodes: &[Arc<SimNode<P>>], dice: &Dice) {
+    let Some((last, first)) = nodes.split_last() else { return };
+    join_all(first.iter().map(|node| node.start())).await;
+    let wait_ms = if dice.chance(0.3) { dice.between(0..=15_000) } else { 0 };
+    let last = last.clone();
+    let starting = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        last.start().await;
+    });
+    if wait_ms == 0 {
+        // A task that was not aborted ends.
+        let _ = starting.await;
     }
 }

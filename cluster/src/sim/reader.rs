@@ -7,7 +7,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     Dice, Lifeline,
-    nodes::{CLUSTER, Env},
+    env::{CLUSTER, Env},
     workload::TENANT,
 };
 use crate::{

@@ -5,35 +5,33 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
-use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    Dice, Lifeline, Trace,
-    bank::{Account, LEDGER},
+    Dice, Lifeline,
+    bank::{Account, Bank, LEDGER},
     check::{Kept, Letter, Remains, Violation, check},
+    commits::CommitWatch,
+    deeds::Deeds,
     door::Door,
+    env::{CLUSTER, Env},
     history::History,
     janitor::{Swept, sweep},
     nemesis,
-    nodes::{CLUSTER, Env, Limits, SimNode},
-    owners::OwnerWatch,
+    nodes::{SimNode, start_all},
     reader::{Reading, Seen, follow},
     tally::{Tally, tally},
     tree::{Branch, FOREST},
     workload::{ACCOUNTS, Customer, Log, TENANT},
-    world::World,
 };
 use crate::{
     address::ShardId,
-    bus::simulated::SimBus,
     clock::Timestamp,
     feed::{Cursor, Feed, Filter},
-    host::{Client, Entity},
+    host::{Client, Entity, Node},
     keys,
     sabotage::{self, Sabotage},
-    store::{KeyRange, KeyValue, simulated::SimStore},
+    store::KeyValue,
 };
 
 /// What to simulate. The default is what the tests run.
@@ -95,50 +93,38 @@ const REST: Duration = Duration::from_secs(120);
 /// # Panics
 /// When called from within an async runtime.
 pub fn simulate(seed: u64, scenario: &Scenario) -> Verdict {
+    sabotage::with(scenario.sabotage, || on_virtual_time(run(seed, scenario)))
+}
+
+/// Runs something to its end on this thread, with a clock that stands still while there is anything to do and jumps
+/// when there is nothing.
+///
+/// # Panics
+/// When called from within an async runtime.
+pub fn on_virtual_time<T>(body: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing from the system");
-    sabotage::with(scenario.sabotage, || runtime.block_on(run(seed, scenario)))
-}
-
-#[derive(Default)]
-struct Commits {
-    count: u64,
-    hash: Xxh3,
+    runtime.block_on(body)
 }
 
 async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let dice = Dice::new(seed);
-    let world = World::new(dice.fork());
-    let trace = Trace::new();
-    let (store, bus) = (SimStore::new(dice.fork()), SimBus::new(dice.fork()));
-    bus.set_death_notice(Duration::from_millis(dice.between(0..=500)));
-    if dice.chance(0.2) {
-        // A slow listener misses what comes too fast.
-        bus.set_queue_capacity(16);
-    }
-    let keys_ttl = Duration::from_secs(if dice.chance(0.25) { 8 } else { 25 * 3600 });
-    let env = Arc::new(Env {
-        world: world.clone(),
-        store,
-        bus,
-        trace: trace.clone(),
-        shards: scenario.shards,
-        doubles: dice.chance(0.5),
-        keys_ttl,
-        limits: Limits::draw(&dice),
-    });
-    let owners = OwnerWatch::default();
-    let commits = Arc::new(Mutex::new(Commits::default()));
+    let env = Env { outsiders: &["clients", "reader-0", "reader-1"], ..Env::draw(&dice, scenario.shards) };
+    let env = Arc::new(env);
+    let (trace, keys_ttl) = (env.trace.clone(), env.keys_ttl);
+    let commits = CommitWatch::over(&env);
     let history = History::default();
-    watch_commits(&env, &owners, &history, &commits);
+    let seen = history.clone();
+    env.store.on_commit(move |stamp, _, commit| seen.see(stamp, commit));
 
-    let nodes: Vec<_> = (0..scenario.nodes)
-        .map(|index| SimNode::new(&format!("node-{index}"), env.clone(), dice.fork()))
-        .collect();
-    start_nodes(&nodes, &dice).await;
+    let deeds = Arc::new(Deeds::default());
+    let bank = Arc::new(Bank { world: env.world.clone(), deeds: deeds.clone() });
+    let node = |index| SimNode::new(&format!("node-{index}"), env.clone(), bank.clone(), dice.fork());
+    let nodes: Vec<_> = (0..scenario.nodes).map(node).collect();
+    start_all(&nodes, &dice).await;
     let (stop, stopping) = watch::channel(None);
     let readers = start_readers(&env, &dice, &stopping);
     let janitors = start_janitors(&env, &dice, &stopping);
@@ -153,7 +139,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     stuck.extend(leave_gifts(&env, &nodes, &dice, scenario, &log, deadline).await);
     // What was sent in bad times may still arrive, seconds later.
     env.store.settled().await;
-    let leftovers = come_to_rest(&env, deadline).await;
+    let leftovers = env.come_to_rest(deadline).await;
     if env.forgets() {
         tokio::time::sleep_until(env.forgotten_by()).await;
     }
@@ -179,55 +165,24 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
         expiries: expiries(&env),
         leftovers,
         dead_letters: env.store.scan(&keys::dead_letters(TENANT)).iter().map(Letter::read).collect(),
-        intruders: owners.intruders(),
+        intruders: commits.intruders(),
         readers: seen,
         log,
-        deeds: world.deeds(),
-        reported: world.all_reported(),
+        deeds: deeds.all(),
+        reported: deeds.all_reported(),
         stuck,
         waiting: (waiting, env.config("any").inputs_waiting_max),
     };
-    let commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
     Verdict {
         seed,
         violations: check(&remains),
-        commits: commits.count,
+        commits: commits.count(),
         answers,
         events: remains.feeds.iter().map(|kept| kept.appended.len()).sum(),
         tally: tally(&remains),
-        fingerprint: commits.hash.digest(),
+        fingerprint: commits.fingerprint(),
         trace: trace.lines(),
     }
-}
-
-/// Starts all of them, the last one sometimes later.
-async fn start_nodes(nodes: &[Arc<SimNode>], dice: &Dice) {
-    let Some((last, first)) = nodes.split_last() else { return };
-    join_all(first.iter().map(|node| node.start())).await;
-    let wait_ms = if dice.chance(0.3) { dice.between(0..=15_000) } else { 0 };
-    let last = last.clone();
-    let starting = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-        last.start().await;
-    });
-    if wait_ms == 0 {
-        // A task that was not aborted ends.
-        let _ = starting.await;
-    }
-}
-
-/// Checks owners, keeps all events, and hashes what is committed when and by whom.
-fn watch_commits(env: &Arc<Env>, owners: &OwnerWatch, history: &History, commits: &Arc<Mutex<Commits>>) {
-    let (owners, history, commits) = (owners.clone(), history.clone(), commits.clone());
-    let (world, shards) = (env.world.clone(), env.shards);
-    env.store.on_commit(move |stamp, node, commit| {
-        owners.see(stamp, commit, shards);
-        history.see(stamp, commit);
-        let mut commits = commits.lock().unwrap_or_else(PoisonError::into_inner);
-        commits.count += 1;
-        let line = format!("{} {stamp} {node} {:?}", world.now(), commit.mutations);
-        commits.hash.update(line.as_bytes());
-    });
 }
 
 fn start_readers(
@@ -288,14 +243,14 @@ async fn ended<T>(
 }
 
 /// Samples how many inputs wait.
-fn watch_waiting(nodes: &[Arc<SimNode>]) -> (JoinHandle<()>, Arc<Mutex<usize>>) {
+fn watch_waiting(nodes: &[Arc<SimNode<Bank>>]) -> (JoinHandle<()>, Arc<Mutex<usize>>) {
     let most = Arc::new(Mutex::new(0));
     let (nodes, seen) = (nodes.to_vec(), most.clone());
     let watching = tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(7)).await;
             for node in &nodes {
-                if let Some(status) = node.try_inputs_waiting() {
+                if let Some(status) = node.try_look(Node::inputs_waiting) {
                     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                     *seen = (*seen).max(status);
                 }
@@ -307,7 +262,7 @@ fn watch_waiting(nodes: &[Arc<SimNode>]) -> (JoinHandle<()>, Arc<Mutex<usize>>) 
 
 fn start_customers(
     env: &Arc<Env>,
-    nodes: &[Arc<SimNode>],
+    nodes: &[Arc<SimNode<Bank>>],
     dice: &Dice,
     scenario: &Scenario,
     log: &Arc<Mutex<Log>>,
@@ -328,7 +283,7 @@ fn start_customers(
 /// Only a look finds them.
 async fn leave_gifts(
     env: &Arc<Env>,
-    nodes: &[Arc<SimNode>],
+    nodes: &[Arc<SimNode<Bank>>],
     dice: &Dice,
     scenario: &Scenario,
     log: &Arc<Mutex<Log>>,
@@ -368,26 +323,6 @@ async fn finish(customers: Vec<(String, JoinHandle<()>)>, deadline: Instant) -> 
         }
     }
     stuck
-}
-
-/// Waits until nothing is left to do; what is left at the deadline.
-async fn come_to_rest(env: &Env, deadline: Instant) -> Vec<String> {
-    loop {
-        let mut left = Vec::new();
-        for shard in (0..env.shards).map(ShardId) {
-            let timers = KeyRange::new(
-                keys::timers_due(shard, Default::default()).begin,
-                keys::timers_after(shard, Default::default()).end,
-            );
-            for range in [keys::inboxes(shard), timers, keys::awakes(shard)] {
-                left.extend(env.store.scan(&range).iter().map(|pair| pair.key.escape_ascii().to_string()));
-            }
-        }
-        if left.is_empty() || Instant::now() >= deadline {
-            return left;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }
 
 /// All lists of idempotency keys that expire, now or ever.

@@ -12,7 +12,7 @@ use super::{
     Dice, Trace,
     bank::{self, Account, Curse, cursed},
     door::Door,
-    nodes::Env,
+    env::Env,
     tree::{self, Branch, End, Join, Phase, Shape},
 };
 use crate::{

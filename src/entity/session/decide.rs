@@ -188,7 +188,9 @@ impl Step<'_> {
                 let read = facts.iter().map(|fact| StoredEvent::decode(fact).map(|event| event.fact));
                 let facts = read.collect::<Result<Vec<_>, _>>();
                 let facts = facts.map_err(|error| Error::invalid("facts", error.to_string()))?;
-                self.draft.facts.extend(facts);
+                // Whoever found them has another clock; the time of a stream never goes back (P6).
+                let now = self.draft.now;
+                self.draft.facts.extend(facts.into_iter().map(|fact| Fact { at: now, ..fact }));
                 Ok(Reply::Done)
             }
         }

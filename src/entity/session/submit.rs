@@ -12,6 +12,7 @@ use crate::{
         scope::{ThreadScope, TurnScope},
         status::TurnStatus,
     },
+    sabotage::{Sabotage, is_on},
 };
 
 /// What a turn takes in the state of its session without its input: while it waits, while it runs and makes a call or two,
@@ -229,7 +230,10 @@ impl Step<'_> {
     /// Starts waiting turns, as many as may run.
     pub(super) fn start_next(&mut self) {
         // What waits goes on waiting while children of former turns take the room.
-        while self.running() < RUNS_MAX && self.draft.spare > TURN_BYTES_MAX {
+        while self.running() < RUNS_MAX
+            && self.draft.spare > TURN_BYTES_MAX
+            && !is_on(Sabotage::QueueStandsStill)
+        {
             let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
             let Some(index) = self.work.threads.iter().position(waits) else { return };
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };

@@ -24,6 +24,7 @@ use crate::{
         scope::SubagentScope,
         status::{SubagentStatus, TurnStatus},
     },
+    sabotage::{Sabotage, is_on},
 };
 
 pub(super) fn decide(
@@ -234,7 +235,9 @@ impl Step<'_> {
             return Err(Error::conflict(status.as_str(), message));
         }
         let attempt = self.work.run.attempt + 1;
-        self.count(status, SubagentStatus::Running);
+        if !is_on(Sabotage::ResumeNotCounted) {
+            self.count(status, SubagentStatus::Running);
+        }
         let former = self.work.run.clone();
         let source = source.unwrap_or_else(|| former.source().clone());
         let turn: TurnId = self.draft.ids.next();
@@ -350,7 +353,10 @@ impl Step<'_> {
         };
         match status {
             SubagentStatus::Completed => {
-                self.tell(SubagentCompleted { status, attempt, ..Default::default() })
+                self.tell(SubagentCompleted { status, attempt, ..Default::default() });
+                if is_on(Sabotage::TerminalFactTwice) {
+                    self.tell(SubagentCompleted { status, attempt, ..Default::default() });
+                }
             }
             SubagentStatus::Cancelled => {
                 self.tell(SubagentClosed { status, reason: ending.reason, by: ending.by });

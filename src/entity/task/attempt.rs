@@ -13,6 +13,7 @@ use crate::{
         scope::AttemptScope,
         status::{AttemptStatus, TaskStatus, TurnStatus},
     },
+    sabotage::{Sabotage, is_on},
 };
 
 impl Step<'_> {
@@ -144,7 +145,7 @@ impl Step<'_> {
             }
             TurnStatus::Cancelled => {
                 self.close_attempt(AttemptStatus::Cancelled, failure.clone(), None);
-                self.finish(finish(TaskStatus::Cancelled, failure));
+                self.finish_with_parts(finish(TaskStatus::Cancelled, failure));
             }
             TurnStatus::Lost => {
                 self.close_attempt(AttemptStatus::Lost, failure.clone(), None);
@@ -166,7 +167,9 @@ impl Step<'_> {
         let limit = self.draft.engine.limits.task_attempts;
         let wait = policy.wait_ms(next).filter(|_| error.retryable && self.work.attempts < limit);
         let at = wait.map(|ms| self.draft.now.in_ms(ms));
-        self.close_attempt(status, Some(error.clone()), at);
+        if at.is_none() || !is_on(Sabotage::FailedAttemptForgotten) {
+            self.close_attempt(status, Some(error.clone()), at);
+        }
         let Some(at) = at else { return self.finish(Finish { error: Some(error), ..finish }) };
         self.set_status(TaskStatus::Retrying);
         let retrying = TaskRetrying {

@@ -26,6 +26,7 @@ use crate::{
         scope::TaskScope,
         status::{SubagentStatus, TaskStatus},
     },
+    sabotage::{Sabotage, is_on},
     scripted::Join,
 };
 
@@ -336,7 +337,9 @@ impl Step<'_> {
     }
 
     fn progress(&mut self, args: AppendTaskProgress) -> Result<(), Error> {
-        self.require_open("make progress")?;
+        if !is_on(Sabotage::LateFactAfterTerminal) {
+            self.require_open("make progress")?;
+        }
         let told = TaskProgress {
             phase: args.phase,
             percent: args.percent,
@@ -346,7 +349,9 @@ impl Step<'_> {
             delivery_state: args.delivery_state,
             ..Default::default()
         };
-        self.tell(told);
+        if !is_on(Sabotage::ProgressNotTold) {
+            self.tell(told);
+        }
         self.expect_heartbeat();
         Ok(())
     }
@@ -362,7 +367,9 @@ impl Step<'_> {
         }
         self.set_status(TaskStatus::Paused);
         self.draft.cancel_timer("heartbeat");
-        self.tell(TaskPaused { status: TaskStatus::Paused, reason, by: Some(by) });
+        if !is_on(Sabotage::ChangeNotTold) {
+            self.tell(TaskPaused { status: TaskStatus::Paused, reason, by: Some(by) });
+        }
         Ok(())
     }
 

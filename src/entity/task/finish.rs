@@ -62,6 +62,25 @@ impl Step<'_> {
             .collect()
     }
 
+    /// Ends cancelled, after the tasks and subagents below it that its attempt did not start: they are closed first.
+    pub(super) fn finish_with_parts(&mut self, finish: Finish) {
+        if self.work.children.live() == 0 {
+            return self.finish(finish);
+        }
+        self.set_status(TaskStatus::Cancelling);
+        let requested = TaskCancelRequested {
+            status: TaskStatus::Cancelling,
+            reason: finish.reason.clone(),
+            by: finish.by.clone(),
+            propagate: true,
+        };
+        self.tell(requested);
+        let by = finish.by.clone().unwrap_or_else(|| "parent".into());
+        self.work.children.close(&Close { reason: finish.reason.clone(), by });
+        self.work.ending = Some(finish);
+        self.work_children();
+    }
+
     /// The terminal fact.
     pub(super) fn finish(&mut self, finish: Finish) {
         let Finish { status, error, reason, by, result, .. } = finish;

@@ -21,7 +21,7 @@ use crate::{
     fact::id::{SessionId, SubagentId, TaskId, ThreadId},
     runtime::{Request, Runtime, load::List, request::unreadable, tasks},
     view::{
-        SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
+        JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
         snapshot::{Publisher, ThreadTurns},
     },
 };
@@ -67,6 +67,8 @@ impl Runtime {
         let subagents = self.subagent_views(&tx, request, session).await?;
         count_omitted(&mut models, "tasks", total(&task_counts), tasks.len());
         count_omitted(&mut models, "subagents", total(&subagent_counts), subagents.len());
+        let jobs = self.newest_jobs(&tx, request, session, VIEWS_MAX).await?;
+        count_omitted(&mut models, "jobs", total(&job_counts), jobs.len());
         let newest = tasks.len().saturating_sub(window.tasks);
         let parts = SnapshotParts {
             publisher: Publisher {
@@ -80,7 +82,7 @@ impl Runtime {
             task_counts,
             subagent_counts,
             job_counts,
-            jobs: Vec::new(),
+            jobs: jobs[jobs.len().saturating_sub(window.jobs)..].to_vec(),
             cursor: Some(cursor),
         };
         models.window = replay::Window { turns: window.turns, tasks: window.tasks, jobs: window.jobs };
@@ -91,6 +93,8 @@ impl Runtime {
         let subagent_id = |view: &SubagentView| view.subagent_id.as_ref().map(ToString::to_string);
         let subagents = subagents.iter().filter_map(|view| Some((subagent_id(view)?, json(view))));
         models.subagents = subagents.collect();
+        let job_id = |view: &JobView| view.job_id.as_ref().map(ToString::to_string);
+        models.jobs = Some(jobs.iter().filter_map(|view| Some((job_id(view)?, json(view)))).collect());
         Ok((cursor, models))
     }
 
@@ -137,7 +141,7 @@ impl Runtime {
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| TaskId::parse(id).ok());
-            let loads = some.map(async |id| self.load::<Task>(tx, request, id.as_str()).await);
+            let loads = some.map(|id| async move { self.load::<Task>(tx, request, id.as_str()).await });
             let states = try_join_all(loads).await?.into_iter().flatten();
             let mine =
                 states.filter(|state| state.work.as_ref().is_some_and(|work| work.session == *session));
@@ -157,7 +161,7 @@ impl Runtime {
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| SubagentId::parse(id).ok());
-            let loads = some.map(async |id| self.load::<Subagent>(tx, request, id.as_str()).await);
+            let loads = some.map(|id| async move { self.load::<Subagent>(tx, request, id.as_str()).await });
             let states = try_join_all(loads).await?.into_iter().flatten();
             let own = |view: SubagentView| SubagentView { session_id: Some(session.clone()), ..view };
             views.extend(states.map(|state| own(state.view.0)));
@@ -173,7 +177,7 @@ impl Runtime {
         prefix: Vec<u8>,
     ) -> Result<Vec<String>, Error> {
         let list = List { prefix, after: None, field: "after", newest_first: true };
-        let (ids, _) = self.page(tx, request, list, VIEWS_MAX, async |id| Ok(Some(id))).await?;
+        let (ids, _) = self.page(tx, request, list, VIEWS_MAX, |id| async move { Ok(Some(id)) }).await?;
         Ok(ids)
     }
 }

@@ -207,7 +207,7 @@ impl Runtime {
         let command = task::Command::AddJob(job.clone(), Box::new(start));
         let address = request.address(kind::TASK, task.as_str());
         let called = self.ask::<Task>(request, &address, &command).await?;
-        let added = async || self.existing_job(&self.store.begin(), request, job).await;
+        let added = || async { self.existing_job(&self.store.begin(), request, job).await };
         self.wait_for(request, session, request.until, added).await?.ok_or_else(Error::deadline)?;
         Ok(Answer { result, cursor: called.cursor })
     }

@@ -84,22 +84,20 @@ impl Runtime {
         }
         let found = self.find_item(request, &work, &args.item_id).await?;
         let (index, view) = found.ok_or_else(|| Error::not_found("item", &args.item_id))?;
+        let attempt = view.as_ref().map_or(1, |view| view.attempt + 1);
         let status = view.as_ref().map_or(ItemStatus::Pending, |view| view.status);
+        let (status, attempt) = self.first_found(request, (status, attempt)).await?;
         let address = request.address(kind::JOB, args.job_id.as_str());
         let command = Command::Retry { index, item: args.item_id.clone(), status, by: request.by() };
         let called = self.ask::<Job>(request, &address, &command).await?;
         // A cancel of its task that follows this answer reaches it (P11).
-        let known = async || {
+        let known = || async {
             let closed_again = self.job(request, &work.id).await?.closed;
             Ok((closed_again || self.is_open_above(request, work.parent.clone()).await?).then_some(()))
         };
         self.wait_for(request, &work.session, request.until, known).await?;
-        let result = JobItemState {
-            job_id: args.job_id,
-            item_id: args.item_id,
-            status: ItemStatus::Pending,
-            attempt: view.map_or(1, |view| view.attempt + 1),
-        };
+        let result =
+            JobItemState { job_id: args.job_id, item_id: args.item_id, status: ItemStatus::Pending, attempt };
         Ok(Answer { result, cursor: called.cursor })
     }
 

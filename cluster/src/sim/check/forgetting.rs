@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    super::{bank::Fact, nodes::SKEW_MAX, record::Recorded},
+    super::{bank::Fact, env::SKEW_MAX, record::Recorded},
     Check, Remains,
 };
 use crate::{
