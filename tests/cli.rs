@@ -241,7 +241,7 @@ fn every_subcommand_teaches_by_example() {
     for command in commands.into_iter().filter(|command| *command != "help") {
         let help = out(&cadre("").args([command, "--help"]).output().unwrap());
         let (about, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{help}"));
-        assert!(about.lines().next().is_some_and(|line| line.len() > 20), "{help}");
+        assert!(about.lines().next().is_some_and(|line| line.len() > 10), "{help}");
         assert!(examples.lines().any(|line| line.contains(&format!("cadre {command}"))), "{help}");
     }
 }
@@ -253,8 +253,11 @@ fn lists_are_for_people_and_for_programs() {
     assert!(err(&dev.run(&["sessions"])).contains("cadre submit"));
     assert_eq!(out(&dev.run(&["--json", "sessions"])), "");
     for number in 0..3 {
-        let made = dev.run(&["call", "create_session", &json!({ "sessionId": format!("s{number}") }).to_string()]);
+        let made =
+            dev.run(&["call", "create_session", &json!({ "sessionId": format!("s{number}") }).to_string()]);
         assert!(made.status.success(), "{}", err(&made));
+    }
+    for number in 0..3 {
         let task = json!({ "taskId": format!("t{number}"), "sessionId": "s1", "objective": "Count" });
         assert!(dev.run(&["call", "create_task", &task.to_string()]).status.success());
     }
@@ -351,9 +354,14 @@ fn an_export_is_written_whole_or_not_at_all() {
     for bad in [folder.path().join("no/such/folder/case.json"), folder.path().join("data")] {
         let refused = dev.run(&["export", "replay", "s", "-o", &to(&bad)]);
         assert_eq!(refused.status.code(), Some(1));
-        assert!(err(&refused).contains("cannot write") && err(&refused).contains(&to(&bad)), "{}", err(&refused));
+        assert!(
+            err(&refused).contains("cannot write") && err(&refused).contains(&to(&bad)),
+            "{}",
+            err(&refused)
+        );
     }
-    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
     // What is no replay is not different: it is no replay.
     std::fs::write(&file, "{}").unwrap();

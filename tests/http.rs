@@ -171,7 +171,11 @@ fn a_feed_is_filtered_by_what_its_events_are_about() {
         assert_eq!(page["events"].as_array().unwrap().iter().collect::<Vec<_>>(), wanted, "{field}");
         let start = "0".repeat(32);
         let path = format!("/v1/sessions/sess_f/stream?after={start}&{field}={id}");
-        assert_eq!(server.stream(&path, &[]).facts(wanted.len()).iter().collect::<Vec<_>>(), wanted, "{field}");
+        assert_eq!(
+            server.stream(&path, &[]).facts(wanted.len()).iter().collect::<Vec<_>>(),
+            wanted,
+            "{field}"
+        );
         // Filters narrow each other.
         let (_, page) = server.get(&format!("/v1/sessions/sess_f/events?{field}={id}&types=tool.*,task.*"));
         let is_meant = |event: &&Value| {
@@ -229,7 +233,11 @@ fn a_name_that_is_not_this_machine_is_not_served() {
     let ask = |host: &str, more: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
         let request = "POST /v1/commands/create_session HTTP/1.1";
-        write!(stream, "{request}\r\nHost: {host}\r\n{more}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}").unwrap();
+        write!(
+            stream,
+            "{request}\r\nHost: {host}\r\n{more}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -416,7 +424,12 @@ fn blobs_are_served_whole_and_in_parts() {
     let part = server.send("HEAD", "/v1/blobs/blob_test", &[("Range", "bytes=0-9")], b"");
     assert_eq!((part.status().as_u16(), &part.headers()["content-length"]), (206, &"10".parse().unwrap()));
     assert_eq!(server.send("HEAD", "/v1/blobs/blob_none", &[], b"").status(), 404);
-    assert_refused(server.json("POST", "/v1/blobs/blob_test", &[], b""), 405, "invalid_argument", Some("method"));
+    assert_refused(
+        server.json("POST", "/v1/blobs/blob_test", &[], b""),
+        405,
+        "invalid_argument",
+        Some("method"),
+    );
     assert_refused(server.get("/v1/blobs/blob_none"), 404, "not_found", None);
     assert_refused(server.get("/v1/blobs/b%20d"), 400, "invalid_argument", Some("ref"));
     server.stop();

@@ -399,7 +399,8 @@ async fn threads_of_a_session_run_beside_each_other() {
 async fn p3_a_key_has_the_same_answer_however_many_turns_came_after() {
     let rig = Rig::start().await;
     rig.busy("sess_a", &[]).await;
-    let submit = || rig.keyed("key-of-turn-1", "submit_turn", named("sess_a", "turn_1", &json!([]), json!({})));
+    let submit =
+        || rig.keyed("key-of-turn-1", "submit_turn", named("sess_a", "turn_1", &json!([]), json!({})));
     let first = submit().await.unwrap();
     assert_eq!((&first.result["status"], &first.result["queuePosition"]), (&json!("queued"), &json!(1)));
     rig.let_go("sess_a").await;

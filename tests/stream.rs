@@ -76,7 +76,8 @@ fn p4_a_reader_from_before_a_trim_is_told_of_the_gap_and_given_a_snapshot_and_th
             let mut stream = server.stream(path, &[("Last-Event-ID", last)]);
             let (event, id, gap) = stream.next().unwrap();
             assert_eq!((event.as_str(), id.as_str()), ("gap", ""), "a gap is no position");
-            let expected = json!({ "sessionId": "sess_g", "from": last, "to": cursor(gone), "reason": "trimmed" });
+            let expected =
+                json!({ "sessionId": "sess_g", "from": last, "to": cursor(gone), "reason": "trimmed" });
             assert_eq!(gap, expected);
             let (event, id, snapshot) = stream.next().unwrap();
             assert_eq!((event.as_str(), &snapshot["sessionId"]), ("snapshot", &json!("sess_g")));
@@ -199,7 +200,8 @@ fn p9_clients_that_do_not_read_cost_little_and_harm_nobody() {
     let stalled: Vec<TcpStream> = (0..CLIENTS).map(|_| read(1)).collect();
     let begun = Instant::now();
     drop(read(20_000_000));
-    let ping = cadre(&url).args(["submit", "--wait", "--session", "sess_other", r#"[{"say": "hi"}]"#]).output();
+    let ping =
+        cadre(&url).args(["submit", "--wait", "--session", "sess_other", r#"[{"say": "hi"}]"#]).output();
     assert!(ping.unwrap().status.success());
     assert!(begun.elapsed() < PATIENCE, "others are served while nobody takes what is theirs");
     let grown = resident_bytes(dev.id()).saturating_sub(before);

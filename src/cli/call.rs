@@ -51,7 +51,9 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
         args.arguments
     };
     let arguments: Value = serde_json::from_str(&text).with_context(|| {
-        format!("the arguments are not JSON (in a shell, put them in single quotes: cadre call {name} '{{…}}')")
+        format!(
+            "the arguments are not JSON (in a shell, put them in single quotes: cadre call {name} '{{…}}')"
+        )
     })?;
     let mut headers = Vec::new();
     headers.extend(args.key.map(|key| ("idempotency-key", key)));

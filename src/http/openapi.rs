@@ -90,7 +90,8 @@ fn command(spec: &Spec, schemas: &mut Schemas) -> Value {
 fn reads(schemas: &mut Schemas) -> Map<String, Value> {
     let event = schemas.take("Event", event_schema());
     let query = |name: &str, kind: &str, description: &str| json!({ "name": name, "in": "query", "schema": { "type": kind }, "description": description });
-    let session = json!({ "name": "sessionId", "in": "path", "required": true, "schema": { "type": "string" } });
+    let session =
+        json!({ "name": "sessionId", "in": "path", "required": true, "schema": { "type": "string" } });
     let filters = [
         session,
         query("after", "string", "Only what comes after this position."),
@@ -115,9 +116,11 @@ fn reads(schemas: &mut Schemas) -> Map<String, Value> {
                 "description": "What is no longer kept." },
         },
     });
-    let get = |id: &str, summary: &str, parameters: Value, media: &str, schema: &Value| json!({ "get": {
+    let get = |id: &str, summary: &str, parameters: Value, media: &str, schema: &Value| {
+        json!({ "get": {
         "operationId": id, "summary": summary, "parameters": parameters, "responses": answers(summary, media, schema),
-    } });
+    } })
+    };
     let (json, object, none) = ("application/json", json!({ "type": "object" }), json!([]));
     let blob = json!([
         { "name": "ref", "in": "path", "required": true, "schema": { "type": "string" } },
@@ -125,7 +128,10 @@ fn reads(schemas: &mut Schemas) -> Map<String, Value> {
     ]);
     let text = json!({ "type": "string" });
     let entries = [
-        ("/v1/commands", get("list_commands", "All commands with their schemas.", none.clone(), json, &object)),
+        (
+            "/v1/commands",
+            get("list_commands", "All commands with their schemas.", none.clone(), json, &object),
+        ),
         (
             "/v1/sessions/{sessionId}/events",
             get("read_events", "A page of a session's feed.", json!(with(limit)), json, &page),
@@ -228,7 +234,8 @@ mod tests {
     fn no_two_types_have_one_name() {
         let mut known = Map::new();
         let schemas = control::registry().commands();
-        let schemas = schemas.flat_map(|spec| [Value::from(spec.arguments.clone()), Value::from(spec.result.clone())]);
+        let schemas =
+            schemas.flat_map(|spec| [Value::from(spec.arguments.clone()), Value::from(spec.result.clone())]);
         for mut schema in schemas.chain([event_schema()]) {
             let Value::Object(definitions) = schema["$defs"].take() else { continue };
             for (name, definition) in definitions {

@@ -4,6 +4,7 @@ use cadre_cluster::{
     keys,
     store::{Attempt, KeyRange, RangeRead, Transaction},
 };
+use serde::{Deserialize, Serialize};
 
 use super::{Request, Runtime, load::List, request::unreadable};
 use crate::{
@@ -29,6 +30,16 @@ use crate::{
 /// Items that are written at once, and what they may come to.
 const ITEMS_AT_ONCE: usize = 500;
 const BYTES_AT_ONCE: usize = 1024 * 1024;
+
+/// How an item stood when it was asked to be tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SeenItem {
+    status: ItemStatus,
+    /// The attempt that follows.
+    next: u32,
+}
+
+cadre_cluster::stored! { SeenItem: "seen item" }
 
 impl Runtime {
     pub(super) async fn create_job(
@@ -223,15 +234,19 @@ impl Runtime {
         let work = self.job(request, &args.job_id).await?;
         let found = self.find_item(request, &work, &args.item_id).await?;
         let (index, view) = found.ok_or_else(|| Error::not_found("item", &args.item_id))?;
-        let status = view.as_ref().map_or(ItemStatus::Pending, |view| view.status);
         let address = request.address(kind::JOB, args.job_id.as_str());
+        let fresh = SeenItem {
+            status: view.as_ref().map_or(ItemStatus::Pending, |view| view.status),
+            next: view.map_or(1, |view| view.attempt + 1),
+        };
+        let SeenItem { status, next } = self.seen(request, &address, fresh).await?;
         let command = Command::Retry { index, item: args.item_id.clone(), status, by: request.by() };
         let called = self.ask::<Job>(request, &address, &command).await?;
         let result = JobItemState {
             job_id: args.job_id,
             item_id: args.item_id,
             status: ItemStatus::Pending,
-            attempt: view.map_or(1, |view| view.attempt + 1),
+            attempt: next,
         };
         Ok(Answer { result, cursor: called.cursor })
     }

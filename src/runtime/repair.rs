@@ -18,8 +18,7 @@ impl Runtime {
     /// which a feed was ever trimmed, however many come too late, so that reading cannot make a feed grow. It is told for
     /// whoever looks into the session later; the reader is helped also when it cannot be recorded.
     pub async fn snapshot_repaired(&self, caller: &Caller, session: &SessionId, from: Cursor, to: Cursor) {
-        let address =
-            cadre_cluster::address::Address::new(&caller.tenant, kind::SESSION, session.as_str());
+        let address = cadre_cluster::address::Address::new(&caller.tenant, kind::SESSION, session.as_str());
         let Ok(address) = address else { return };
         let repaired = SnapshotRepaired {
             reason: "trimmed".into(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cadre_cluster::{
     address::Address,
     clock::Timestamp,
-    codec,
+    codec::{self, Stored},
     host::{CallError, Called, Entity},
     keys,
     store::{Attempt, CommitError, KeyRange, RangeRead},
@@ -134,6 +134,37 @@ impl Runtime {
         let Some(key) = request.key else { return Ok(false) };
         let answered = self.store.begin().snapshot_get(&keys::idempotency(address, key)).await;
         Ok(answered.map_err(unreadable)?.is_some())
+    }
+
+    /// What a request under a key saw before its entity was asked. Sent again, it must ask the same, though what is to
+    /// be seen has changed since, also by the request itself: once it was answered it is given what it saw then, and
+    /// until then what it sees now. `fresh` must have been looked at before this.
+    pub(super) async fn seen<T: Stored>(
+        &self,
+        request: &Request<'_>,
+        address: &Address,
+        fresh: T,
+    ) -> Result<T, Error> {
+        let Some(key) = request.key else { return Ok(fresh) };
+        let tenant = &request.caller.tenant;
+        // No caller's key has a control character, and it goes when a caller's would.
+        let name = format!("{key}\u{1}seen");
+        let path = keys::data(tenant, &records::key(&name));
+        if self.is_answered(request, address).await? {
+            let seen = self.store.begin().snapshot_get(&path).await.map_err(unreadable)?;
+            return seen.map_or(Ok(fresh), |seen| codec::decode(&seen).map_err(unreadable));
+        }
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            tx.set(path.clone(), codec::encode(&fresh));
+            let expires = request.at.after(KEY_TTL);
+            tx.set(keys::data(tenant, &records::key_expiry(expires, &name)), Bytes::new());
+            match tx.commit().await {
+                Ok(_) => return Ok(fresh),
+                Err(error) => attempt.again(error).await.map_err(unreadable)?,
+            }
+        }
     }
 
     /// A random number.

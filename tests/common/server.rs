@@ -147,4 +147,3 @@ pub fn assert_refused((status, body): (u16, Value), expected: u16, code: &str, f
         assert_eq!(error["details"]["field"], field, "{body}");
     }
 }
-

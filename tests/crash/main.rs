@@ -161,7 +161,11 @@ fn p2_p3_p4_p5_p7_p11_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not
     for blow in blows {
         thread::sleep(Duration::from_millis(random.random_range(20..700)));
         let over = work.iter().filter(|work| work.is_finished()).count();
-        println!("{:6.2} s: {blow:?}; {over} of {} kinds of work are over", begun.elapsed().as_secs_f64(), work.len());
+        println!(
+            "{:6.2} s: {blow:?}; {over} of {} kinds of work are over",
+            begun.elapsed().as_secs_f64(),
+            work.len()
+        );
         server.strike(blow, &mut random);
     }
     println!("{:6.2} s: no more faults", begun.elapsed().as_secs_f64());
@@ -252,7 +256,8 @@ fn p7_a_drain_ends_cleanly_in_the_middle_of_work_and_what_ran_goes_on() {
     assert!(begun.elapsed() < Duration::from_secs(20), "a drain took {:?}", begun.elapsed());
     server.start();
     let over = client.until("sess_drain", "&turnId=turn_drain&types=turn.*", |event| {
-        event["turnId"] == "turn_drain" && matches!(event["type"].as_str(), Some("turn.completed" | "turn.failed"))
+        event["turnId"] == "turn_drain"
+            && matches!(event["type"].as_str(), Some("turn.completed" | "turn.failed"))
     });
     assert_eq!(over["type"], "turn.completed", "{over:#}");
     let events = client.feed("sess_drain", START, "");

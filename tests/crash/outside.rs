@@ -203,7 +203,8 @@ pub fn p7_everything_has_ended(models: &Value, events: &[Value]) {
     let job = &models["job"];
     assert_eq!(job["job"]["status"], "completed", "P7: {:#}", job["job"]);
     let counts = &job["job"]["counts"];
-    for (word, number) in [("total", work::ITEMS), ("completed", work::ITEMS), ("failed", 0), ("running", 0)] {
+    for (word, number) in [("total", work::ITEMS), ("completed", work::ITEMS), ("failed", 0), ("running", 0)]
+    {
         assert_eq!(counts[word], number, "P7: {counts}");
     }
     assert_eq!(job["items"].as_array().map(Vec::len), Some(work::ITEMS), "P7");
@@ -222,7 +223,9 @@ pub fn p7_everything_has_ended(models: &Value, events: &[Value]) {
 pub fn p11_the_feed_is_sound(events: &[Value]) {
     check_feed(events);
     let mut outcomes = BTreeMap::<&str, usize>::new();
-    for event in events.iter().filter(|event| event["type"] == "tool.result" || event["type"] == "tool.failed") {
+    for event in
+        events.iter().filter(|event| event["type"] == "tool.result" || event["type"] == "tool.failed")
+    {
         *outcomes.entry(event["toolCallId"].as_str().unwrap()).or_default() += 1;
     }
     let twice: Vec<_> = outcomes.iter().filter(|(_, times)| **times != 1).collect();
@@ -234,13 +237,21 @@ pub fn p11_the_feed_is_sound(events: &[Value]) {
         let found = events.iter().position(|event| event["type"] == class && event["taskId"] == task);
         found.unwrap_or_else(|| panic!("P7: no {class} of {task}"))
     };
-    for (task, before) in [("task_b", "task_a"), ("task_c", "task_a"), ("task_d", "task_b"), ("task_d", "task_c")] {
-        assert!(at("task.completed", before) < at("task.started", task), "{task} began before {before} ended");
+    for (task, before) in
+        [("task_b", "task_a"), ("task_c", "task_a"), ("task_d", "task_b"), ("task_d", "task_c")]
+    {
+        assert!(
+            at("task.completed", before) < at("task.started", task),
+            "{task} began before {before} ended"
+        );
     }
     assert!(at("task.completed", "task_part") < at("task.completed", "task_parent"), "P7");
     // Attempts that failed are part of the history.
     let failed = |task: &str| {
-        events.iter().filter(|event| event["type"] == "task.attempt.failed" && event["taskId"] == task).count()
+        events
+            .iter()
+            .filter(|event| event["type"] == "task.attempt.failed" && event["taskId"] == task)
+            .count()
     };
     assert_eq!(failed("task_a"), 2);
 }

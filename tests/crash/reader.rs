@@ -64,7 +64,13 @@ fn follow(client: &Client, session: &str, leaves: Option<u64>, stop: &AtomicBool
         let is_last = stop.load(Ordering::Relaxed);
         let patience = random.as_mut().map_or(usize::MAX, |random| random.random_range(1..400));
         let before = read.events.len();
-        one(&agent, &format!("{}/v1/sessions/{session}/stream", client.url()), patience, &mut last, &mut read);
+        one(
+            &agent,
+            &format!("{}/v1/sessions/{session}/stream", client.url()),
+            patience,
+            &mut last,
+            &mut read,
+        );
         if is_last && read.events.len() == before {
             return read;
         }

@@ -78,8 +78,7 @@ fn turn_over(client: &Client, turn: &str) -> Value {
 fn wide(client: &Client, _: StdRng) {
     let leaf = json!([{ "say": "a leaf" }]);
     let parent = json!([{ "sleep": 20 }, { "spawn": { "count": CHILDREN, "script": leaf, "join": "all" } }]);
-    let wave =
-        json!([{ "spawn": { "count": PARENTS, "script": parent, "join": "all" } }, { "sleep": 250 }]);
+    let wave = json!([{ "spawn": { "count": PARENTS, "script": parent, "join": "all" } }, { "sleep": 250 }]);
     submit(client, "thrd_wide", "turn_wide", &json!([{ "repeat": WAVES, "steps": wave }]), json!({}));
     turn_over(client, "turn_wide");
 }
@@ -110,7 +109,8 @@ fn queue(client: &Client, mut random: StdRng) {
 
 fn approvals(client: &Client, mut random: StdRng) {
     let ask = |prompt: &str| json!({ "approve": { "prompt": prompt, "decisions": ["allow", "deny"] } });
-    let steps = json!([ask("First?"), { "tool": "sleep", "args": { "ms": 50 } }, ask("Second?"), { "say": "yes" }]);
+    let steps =
+        json!([ask("First?"), { "tool": "sleep", "args": { "ms": 50 } }, ask("Second?"), { "say": "yes" }]);
     for number in 0..ASKING {
         submit(client, "thrd_ask", &format!("turn_ask_{number}"), &steps, json!({}));
     }
@@ -149,8 +149,10 @@ fn tasks(client: &Client, mut random: StdRng) {
     create("task_parent", json!([{ "sleep": 300 }]), json!({}));
     create("task_part", json!([{ "sleep": 1_500 }]), json!({ "parentTaskId": "task_parent" }));
     create("task_long", json!([{ "sleep": FOREVER }]), json!({}));
-    let inner = |objective: &str, join: bool| json!({ "task": { "objective": objective, "retryPolicy": retry, "join": join,
-        "script": [{ "fail": { "message": "not yet", "retryable": true, "times": 1 } }, { "sleep": 100 }] } });
+    let inner = |objective: &str, join: bool| {
+        json!({ "task": { "objective": objective, "retryPolicy": retry, "join": join,
+        "script": [{ "fail": { "message": "not yet", "retryable": true, "times": 1 } }, { "sleep": 100 }] } })
+    };
     let steps = json!([inner("waited for", true), inner("not waited for", false), { "say": "done" }]);
     submit(client, "thrd_tasks", "turn_tasks", &steps, json!({}));
     thread::sleep(Duration::from_millis(random.random_range(0..1_500)));
@@ -209,14 +211,21 @@ fn interrupts(client: &Client, mut random: StdRng) {
         assert_eq!((&told["status"], &told["turnId"]), (&json!("cancelled"), &json!(turn)), "P11");
     }
     submit(client, "thrd_int", "turn_int_long", &json!([{ "sleep": FOREVER }]), json!({}));
-    submit(client, "thrd_int", "turn_int_now", &json!([{ "say": "now" }]), json!({ "whenBusy": "interrupt" }));
+    submit(
+        client,
+        "thrd_int",
+        "turn_int_now",
+        &json!([{ "say": "now" }]),
+        json!({ "whenBusy": "interrupt" }),
+    );
     turn_over(client, "turn_int_long");
     turn_over(client, "turn_int_now");
 }
 
 fn subagents(client: &Client, mut random: StdRng) {
     let spawn = |name: &str, steps: Value| {
-        let args = json!({ "sessionId": SESSION, "subagentId": name, "agent": "scripted", "input": script(&steps) });
+        let args =
+            json!({ "sessionId": SESSION, "subagentId": name, "agent": "scripted", "input": script(&steps) });
         twice(client, &format!("crash-{name}"), "spawn_subagent", args);
     };
     let names: Vec<String> = (0..BY_COMMAND).map(|number| format!("sub_hand_{number}")).collect();
