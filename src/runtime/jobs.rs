@@ -340,7 +340,7 @@ impl Runtime {
             }
             None => records::all_jobs(),
         };
-        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: false };
+        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: true };
         let look = async |id: String| {
             let Some(state) = self.load::<Job>(&tx, request, &id).await? else { return Ok(None) };
             let wanted =

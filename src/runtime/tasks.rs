@@ -264,7 +264,7 @@ impl Runtime {
             (None, None) => records::all_tasks(),
         };
         let tx = self.store.begin();
-        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: false };
+        let list = List { prefix, after: args.after.as_deref(), field: "after", newest_first: true };
         let look = async |id: String| {
             let state = self.load::<Task>(&tx, request, &id).await?;
             let Some(state) = state else { return Ok(None) };
