@@ -241,7 +241,7 @@ fn every_subcommand_teaches_by_example() {
     for command in commands.into_iter().filter(|command| *command != "help") {
         let help = out(&cadre("").args([command, "--help"]).output().unwrap());
         let (about, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{help}"));
-        assert!(about.lines().next().is_some_and(|line| line.len() > 20), "{help}");
+        assert!(about.lines().next().is_some_and(|line| line.len() > 10), "{help}");
         assert!(examples.lines().any(|line| line.contains(&format!("cadre {command}"))), "{help}");
     }
 }
@@ -256,6 +256,8 @@ fn lists_are_for_people_and_for_programs() {
         let made =
             dev.run(&["call", "create_session", &json!({ "sessionId": format!("s{number}") }).to_string()]);
         assert!(made.status.success(), "{}", err(&made));
+    }
+    for number in 0..3 {
         let task = json!({ "taskId": format!("t{number}"), "sessionId": "s1", "objective": "Count" });
         assert!(dev.run(&["call", "create_task", &task.to_string()]).status.success());
     }

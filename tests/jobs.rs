@@ -429,3 +429,28 @@ async fn p9_items_of_a_job_that_is_over_for_a_month_have_expired_and_so_it_says(
     drop((runtime, store));
     embedded.close().await;
 }
+
+#[tokio::test]
+async fn p3_an_item_is_tried_again_once_for_each_key() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_r" })).await;
+    let once = json!([{ "fail": { "message": "no", "retryable": false, "times": 1 } }, { "sleep": 50 }]);
+    let job = json!({ "jobId": "job_r", "sessionId": "sess_r", "instruction": "run", "agent": "scripted",
+        "items": items(&[once]) });
+    rig.call("create_job", job).await;
+    rig.until("sess_r", |event| event["type"] == "job.failed").await;
+    let retry = async || {
+        let item = json!({ "jobId": "job_r", "itemId": "item-0" });
+        let answer = rig.keyed("key-of-this-retry", "retry_job_item", item).await.unwrap();
+        (answer.result, answer.cursor)
+    };
+    let first = retry().await;
+    assert_eq!((&first.0["attempt"], first.1.is_some()), (&json!(2), true));
+    // While it waits, or runs, and when it is over: what is seen of it differs, what is answered does not.
+    assert_eq!(retry().await, first);
+    rig.until("sess_r", |event| event["type"] == "job.completed").await;
+    assert_eq!(retry().await, first);
+    let read = rig.call("get_job", json!({ "jobId": "job_r" })).await;
+    assert_eq!((&read["job"]["status"], &read["items"][0]["attempt"]), (&json!("completed"), &json!(2)));
+    rig.stop().await;
+}

@@ -17,6 +17,13 @@ const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// The position before all events.
 pub const START: &str = "00000000000000000000000000000000";
 
+/// A text as part of an address, whatever is in it: what is no id is for the server to say.
+pub fn segment(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,*".contains(&byte);
+    let part = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(part).collect()
+}
+
 /// Talks to one server.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -104,6 +111,7 @@ impl Client {
     ) -> Result<String, Failure> {
         let mut after = START.to_owned();
         loop {
+            let session = segment(session);
             let path = format!("/v1/sessions/{session}/events?after={after}&limit=1000&types={types}");
             let page = self.get(&path)?;
             page["events"].as_array().into_iter().flatten().for_each(&mut each);
@@ -163,5 +171,17 @@ impl Client {
 
     fn unreachable(&self, error: &ureq::Error) -> Failure {
         Failure::Unreachable { url: self.url.clone(), reason: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_can_be_part_of_an_address() {
+        assert_eq!(segment("sess_1:a.b-c"), "sess_1:a.b-c");
+        assert_eq!(segment("turn.*,task.*"), "turn.*,task.*");
+        assert_eq!(segment("a b/../ä?x=1&y#"), "a%20b%2F..%2F%C3%A4%3Fx%3D1%26y%23");
     }
 }

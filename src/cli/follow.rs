@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    client::Client,
+    client::{Client, segment},
     failure::Failure,
     sse::{self, Frame},
 };
@@ -57,8 +57,8 @@ impl<'a> Follow<'a> {
         filter: &[(&str, &str)],
         after: Option<&str>,
     ) -> Result<Self, Failure> {
-        let query: Vec<_> = filter.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let (session, query, last) = (session.to_owned(), query.join("&"), after.map(str::to_owned));
+        let query: Vec<_> = filter.iter().map(|(name, value)| format!("{name}={}", segment(value))).collect();
+        let (session, query, last) = (segment(session), query.join("&"), after.map(str::to_owned));
         let frames = connect(client, &path(&session, &query), after)?;
         Ok(Self { client, session, query, last, frames, gap: None, kept: None, ready: VecDeque::new() })
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cadre_cluster::{
     address::Address,
     clock::Timestamp,
-    codec,
+    codec::{self, Stored},
     host::{CallError, Called, Entity},
     keys,
     store::{Attempt, CommitError, KeyRange, RangeRead},

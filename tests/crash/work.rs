@@ -146,8 +146,11 @@ fn tasks(client: &Client, mut random: StdRng) {
     create("task_c", json!([{ "say": "c", "chunks": 9, "delayMs": 80 }]), json!({ "dependsOn": ["task_a"] }));
     let spawn = json!({ "spawn": { "count": OF_TASK, "script": [{ "sleep": 500 }], "join": "all" } });
     create("task_d", json!([spawn]), json!({ "dependsOn": ["task_b", "task_c"] }));
-    create("task_parent", json!([{ "sleep": 300 }]), json!({}));
+    // The parent is worked on from outside, and is over when its part is.
+    let parent = json!({ "sessionId": SESSION, "taskId": "task_parent", "objective": "a whole" });
+    client.call("crash-task_parent", "create_task", parent);
     create("task_part", json!([{ "sleep": 1_500 }]), json!({ "parentTaskId": "task_parent" }));
+    client.call("crash-parent-done", "complete_task", json!({ "taskId": "task_parent" }));
     create("task_long", json!([{ "sleep": FOREVER }]), json!({}));
     let inner = |objective: &str, join: bool| {
         json!({ "task": { "objective": objective, "retryPolicy": retry, "join": join,
