@@ -85,9 +85,9 @@ async fn run(callers: u64, seconds: u64) -> Result<(), AnyError> {
     let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     println!("{} turns, {rate:.0}/s, p50 {:.1} ms, p99 {:.1} ms", took.len(), at(0.5), at(0.99));
 
-    let events =
-        runtime.events(&Caller::local(), &session(0)?, Cursor::START, 1_000, &EventFilter::default());
-    let events = events.await.map_err(|error| error.message)?.events;
+    let (caller, session, filter) = (Caller::local(), session(0)?, EventFilter::default());
+    let events = runtime.events(&caller, &session, Cursor::START, 1_000, &filter).await;
+    let events = events.map_err(|error| error.message)?.events;
     let per_turn = events.iter().filter(|event| event.fact.ids.turn().is_some()).count()
         / events.iter().filter(|event| event.fact.event_type().as_str() == "turn.completed").count().max(1);
     runtime.stop().await;

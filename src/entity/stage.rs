@@ -7,6 +7,8 @@ use cadre_cluster::{
     clock::Timestamp,
     codec,
     host::{Entity, Input, Moment},
+    sim::{Dice, Lifeline},
+    store::{Store, simulated::SimStore},
 };
 
 use super::{Host, Message, kind};
@@ -36,6 +38,11 @@ pub fn host(tools: Vec<Arc<dyn Tool>>) -> Host {
         engine.add_tool(tool);
     }
     Host::new(Arc::new(engine))
+}
+
+/// A store with nothing in it: on a stage nobody performs effects.
+pub fn store() -> Store {
+    SimStore::new(Dice::new(0)).connect(Lifeline::new("stage"))
 }
 
 pub fn session_id() -> SessionId {

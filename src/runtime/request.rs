@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cadre_cluster::{
     address::Address,
     clock::Timestamp,
-    codec::{self, Stored},
+    codec,
     host::{CallError, Called, Entity},
     keys,
     store::{Attempt, CommitError, KeyRange, RangeRead},

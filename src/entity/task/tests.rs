@@ -26,7 +26,7 @@ fn stage(more: Value) -> Stage<Task> {
         depth: 0,
         what: Child::Task(Named(Box::new(control::parse(args).unwrap()))),
     };
-    let mut stage = Stage::new(Task(stage::host(Vec::new())), "task_stage");
+    let mut stage = Stage::new(Task::new(stage::host(Vec::new()), stage::store()), "task_stage");
     stage.give(Input::Command(Command::Create(Box::new(start)))).unwrap();
     stage
 }
@@ -103,7 +103,7 @@ fn only_what_it_waits_for_unblocks_it_and_only_when_it_completes() {
 
 #[test]
 fn a_task_that_nobody_made_says_so_to_who_waits_and_nothing_else() {
-    let mut stage = Stage::new(Task(stage::host(Vec::new())), "task_stage");
+    let mut stage = Stage::new(Task::new(stage::host(Vec::new()), stage::store()), "task_stage");
     let watch = Message::Watch { task: task("task_1") };
     let from = somebody(kind::TASK, "task_1");
     assert!(stage.give(Input::Message { from, message: watch }).unwrap().1.is_empty());
