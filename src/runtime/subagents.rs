@@ -106,7 +106,12 @@ impl Runtime {
         };
         let cursor = match cursor {
             Some(cursor) => cursor,
-            None => self.end_of_feed(request, &session).await?,
+            None => {
+                let (subagent, types) =
+                    (Some(result.subagent_id.clone()), vec!["subagent.spawned".to_owned()]);
+                let filter = EventFilter { subagent, types, ..EventFilter::default() };
+                self.first_told(request, &session, filter).await?
+            }
         };
         Ok(Answer { result, cursor: Some(cursor) })
     }

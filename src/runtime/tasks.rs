@@ -6,7 +6,10 @@ use cadre_cluster::{
 };
 use std::collections::BTreeSet;
 
-use super::{Request, Runtime, load::List, request::unreadable, subagents::same_session, turns::unexpected};
+use super::{
+    EventFilter, Request, Runtime, load::List, request::unreadable, subagents::same_session,
+    turns::unexpected,
+};
 use crate::{
     control::{
         Error,
@@ -89,8 +92,16 @@ impl Runtime {
             }
         };
         let mut state = task_state(called.reply)?;
+        let cursor = match called.cursor {
+            None if args.parent_task_id.is_some() => {
+                let (task, types) = (Some(task), vec!["task.created".to_owned()]);
+                let filter = EventFilter { task, types, ..EventFilter::default() };
+                Some(self.first_told(request, &session, filter).await?)
+            }
+            cursor => cursor,
+        };
         state.session_id = Some(session);
-        Ok(Answer { result: state, cursor: called.cursor })
+        Ok(Answer { result: state, cursor })
     }
 
     /// A task hears from its parent that it is to be; the caller may ask for it right away.

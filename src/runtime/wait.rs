@@ -45,6 +45,22 @@ impl Runtime {
         }
     }
 
+    /// Where the feed first says something of what passes, the same however often it is asked for (P3); where it ends when
+    /// it does not say so yet, or no longer. For what a child was told by its parent and the caller by neither.
+    pub(super) async fn first_told(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        filter: EventFilter,
+    ) -> Result<Cursor, Error> {
+        // What begins with it has it among its first facts.
+        let page = self.events(request.caller, session, Cursor::START, 64, &filter).await?;
+        match page.events.first() {
+            Some(event) => Ok(event.cursor),
+            None => self.end_of_feed(request, session).await,
+        }
+    }
+
     /// Where a session's feed ends right now.
     pub(super) async fn end_of_feed(
         &self,

@@ -168,6 +168,17 @@ pub fn p7_everything_has_ended(models: &Value, events: &[Value]) {
         let cancelled = interrupted || *turn == denied;
         match status.as_str() {
             "cancelled" => assert!(cancelled || *turn == removed, "P7: {turn} is {status}"),
+            // Its worker died in a call that must not be repeated: nobody knows, and nobody says that it is done.
+            "lost" => {
+                let is_lost = |event: &&Value| {
+                    event["turnId"] == *turn && event["type"] == "tool.failed" && event["status"] == "lost"
+                };
+                let lost: Vec<_> = events.iter().filter(is_lost).collect();
+                assert!(
+                    turn.starts_with("turn_queue_") && lost.len() == 1,
+                    "P7: {turn} is {status}: {lost:#?}"
+                );
+            }
             status => assert!(status == "completed" && !cancelled, "P7: {turn} is {status}"),
         }
     }
