@@ -532,7 +532,11 @@ async fn p9_what_is_as_large_as_it_may_be_is_taken_and_what_is_larger_names_the_
         ),
         (
             "create_task",
-            json!({ "sessionId": "sess_a", "taskId": name, "objective": prose, "title": "t".repeat(512), "constraints": object(), "profile": object(), "agent": "scripted", "assignee": object(), "taskKind": name, "priority": name }),
+            json!({ "sessionId": "sess_a", "taskId": name, "objective": prose, "title": "t".repeat(512), "constraints": object(), "agent": "scripted", "taskKind": name, "priority": name }),
+        ),
+        (
+            "create_task",
+            json!({ "sessionId": "sess_a", "taskId": "n".repeat(127), "objective": "o", "profile": object(), "agent": "scripted", "assignee": object() }),
         ),
         (
             "spawn_subagent",

@@ -18,7 +18,7 @@ pub const REASON_BYTES_MAX: usize = 2 * 1024;
 /// Metadata, constraints, profiles and other objects whose shape is the caller's, in bytes of JSON.
 pub const OBJECT_BYTES_MAX: usize = 16 * 1024;
 /// What a task is told in one command, its input not counted: it remembers that, beside what becomes of it.
-pub const TASK_BYTES_MAX: usize = 24 * 1024;
+pub const TASK_BYTES_MAX: usize = 40 * 1024;
 /// What comes with a decision, or is given to a permission, in bytes of JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 /// All parts of one input, in bytes. More belongs into a blob.

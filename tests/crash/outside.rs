@@ -179,6 +179,8 @@ pub fn p7_everything_has_ended(models: &Value, events: &[Value]) {
                     "P7: {turn} is {status}: {lost:#?}"
                 );
             }
+            // A tool that must not be called twice was struck in the middle: nobody knows, and so it says.
+            "lost" => assert!(turn.starts_with("turn_queue_"), "P7: {turn} is {status}"),
             status => assert!(status == "completed" && !cancelled, "P7: {turn} is {status}"),
         }
     }
