@@ -17,7 +17,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use cadre::{
@@ -33,6 +33,7 @@ use cadre_cluster::{
     store::embedded::{Embedded, EmbeddedConfig},
 };
 use serde_json::json;
+use tokio::time::Instant;
 
 /// Steps are made of small short-lived allocations; see decision 0007.
 #[global_allocator]

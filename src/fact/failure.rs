@@ -26,7 +26,8 @@ impl Failure {
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MESSAGE_BYTES_MAX {
-            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+            let end = (0..=MESSAGE_BYTES_MAX).rev().find(|at| message.is_char_boundary(*at));
+            message.truncate(end.unwrap_or(0));
             message.push('…');
         }
         Self { code: code.into(), message, retryable: false }

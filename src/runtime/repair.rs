@@ -25,7 +25,6 @@ impl Runtime {
             from: Some(from),
             to: Some(to),
             snapshot: Some("session".into()),
-            ..Default::default()
         };
         let fact = Fact::new(self.clock.now(), SessionScope {}, repaired);
         let command = as_command(&address, vec![fact]);

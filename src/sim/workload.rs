@@ -49,7 +49,7 @@ impl Worker {
     }
 
     fn session(&self) -> &'static str {
-        *self.client.dice.pick::<&'static str>(&SESSIONS)
+        self.client.dice.pick::<&'static str>(&SESSIONS)
     }
 
     /// An id that nobody has, in words of its own.

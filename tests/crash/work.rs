@@ -29,9 +29,12 @@ pub const ITEMS: usize = 30;
 /// Longer than any test.
 const FOREVER: u64 = 600_000;
 
+/// One kind of work, done by a client of its own.
+type Work = fn(&Client, StdRng);
+
 /// Begins all of it. A thread ends when what it began has ended.
 pub fn start(client: &Client, seed: u64) -> Vec<JoinHandle<()>> {
-    let all: [(&str, fn(&Client, StdRng)); 8] = [
+    let all: [(&str, Work); 8] = [
         ("wide", wide),
         ("queue", queue),
         ("approvals", approvals),
@@ -41,7 +44,7 @@ pub fn start(client: &Client, seed: u64) -> Vec<JoinHandle<()>> {
         ("interrupts", interrupts),
         ("subagents", subagents),
     ];
-    let begin = |(place, (name, work)): (usize, (&str, fn(&Client, StdRng)))| {
+    let begin = |(place, (name, work)): (usize, (&str, Work))| {
         let (client, random) = (client.clone(), StdRng::seed_from_u64(seed ^ place as u64));
         thread::Builder::new().name(name.into()).spawn(move || work(&client, random)).unwrap()
     };

@@ -179,6 +179,7 @@ impl Step<'_> {
             return Err(Error::conflict("cancelling", "the running turn is being cancelled"));
         };
         let turn = run.turn.clone();
+        run.steer(input.clone()).map_err(|error| error.with("field", "input"))?;
         let size = Source::Inline(input.clone()).size();
         if !self.draft.take_spare(size) {
             return Err(Error::rate_limited(
@@ -186,7 +187,6 @@ impl Step<'_> {
                 "the session has too much going on to hear more right now",
             ));
         }
-        run.steer(input.clone()).map_err(|error| error.with("field", "input"))?;
         self.tell_queue(index, QueueChange::Steered, Some(turn.clone()), Some(input));
         Ok(Reply::Submitted { thread: id, turn, position: None })
     }

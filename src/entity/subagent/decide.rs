@@ -169,13 +169,13 @@ impl Step<'_> {
         match command {
             Command::Input { input, by } => {
                 self.require_open()?;
+                self.work.run.steer(input.clone()).map_err(|error| error.with("field", "input"))?;
                 if !self.draft.take_spare(Source::Inline(input.clone()).size()) {
                     return Err(Error::rate_limited(
                         1_000,
                         "the subagent has too much going on to hear more",
                     ));
                 }
-                self.work.run.steer(input.clone()).map_err(|error| error.with("field", "input"))?;
                 self.tell(SubagentInput { input, source: Some(by), input_turn_id: None });
             }
             Command::Resume { source, reason, by } => self.resume(source, reason, by)?,

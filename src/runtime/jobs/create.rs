@@ -19,6 +19,7 @@ use crate::{
     control::{
         Code, Error,
         args::{CreateJob, NewItem},
+        check,
         result::{Answer, JobState},
     },
     entity::{
@@ -120,7 +121,7 @@ impl Runtime {
             return Err(Error::invalid("items", message));
         }
         for (index, item) in items.iter().enumerate() {
-            let size = Source::Inline(item.input.clone()).size();
+            let size = check::input_bytes(&item.input);
             if size > limits.input_bytes {
                 let error = Error::too_large(limits.input_bytes as u64, size as u64);
                 return Err(error.with("field", format!("items[{index}].input")));
