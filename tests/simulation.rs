@@ -5,8 +5,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::ops::Range;
-
 use cadre::{
     sabotage::Sabotage,
     sim::{Scenario, Tally, simulate},
@@ -14,7 +12,7 @@ use cadre::{
 
 /// Runs seeds and fails with the first that breaks a promise, saying how to run it again. What the checks are
 /// about has to happen in some of them.
-fn hold(seeds: Range<u64>) {
+fn hold(seeds: impl IntoIterator<Item = u64>) {
     let mut tally = Tally::new();
     for seed in seeds {
         let verdict = simulate(seed, &Scenario::default());
@@ -38,19 +36,14 @@ fn promises_hold_seeds_0_to_20() {
 }
 
 #[test]
-fn promises_hold_seeds_20_to_29() {
-    hold(20..29);
+fn promises_hold_seeds_20_to_40() {
+    hold((20..29).chain(30..40));
 }
 
 #[test]
 #[ignore = "breaks P7: the first attempt of a task stands still after its turn has started; why is not known"]
 fn p7_every_task_ends_seed_29() {
     hold(29..30);
-}
-
-#[test]
-fn promises_hold_seeds_30_to_40() {
-    hold(30..40);
 }
 
 #[test]
