@@ -37,13 +37,7 @@ fn promises_hold_seeds_0_to_20() {
 
 #[test]
 fn promises_hold_seeds_20_to_40() {
-    hold((20..29).chain(30..40));
-}
-
-#[test]
-#[ignore = "breaks P7: the first attempt of a task stands still after its turn has started; why is not known"]
-fn p7_every_task_ends_seed_29() {
-    hold(29..30);
+    hold(20..40);
 }
 
 #[test]
@@ -138,7 +132,6 @@ fn p11_a_cancel_that_forgets_a_child_is_noticed() {
 }
 
 #[test]
-#[ignore = "60 seeds do not notice: trees close faster than a late fact could be told"]
 fn p11_a_cancel_answered_early_is_noticed() {
     notice(Sabotage::CancelAnsweredEarly, 11);
 }

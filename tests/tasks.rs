@@ -402,6 +402,93 @@ async fn a_cycle_is_refused_however_it_would_close() {
 }
 
 #[tokio::test]
+async fn p7_tasks_of_a_script_that_would_wait_for_each_other_fail_instead() {
+    let rig = Rig::start().await;
+    let waits = |task: &str, needs: &str| json!({ "task": { "taskId": task, "objective": "o", "dependsOn": [needs], "script": [], "join": false } });
+    let script = json!([
+        waits("task_1", "task_2"),
+        waits("task_2", "task_3"),
+        waits("task_3", "task_1"),
+        { "task": { "taskId": "task_whole", "objective": "o", "script": [waits("task_part", "task_whole")], "join": false } },
+        waits("task_early", "task_late"),
+    ]);
+    let submitted = rig.submit("sess_a", script).await;
+    rig.turn_over("sess_a", submitted["turnId"].as_str().unwrap()).await;
+    // Whoever looks last sees the whole circle; the others may see it, too, or say what became of those they wait for.
+    let is_broken =
+        |event: &Value| event["type"] == "task.failed" && event["payload"]["error"]["code"] == "cycle";
+    let is_of_three = |event: &Value| is_broken(event) && event["taskId"] != "task_part";
+    rig.until("sess_a", is_of_three).await;
+    for task in ["task_1", "task_2", "task_3"] {
+        let task = rig.task(task).await;
+        assert!(task["status"] == "failed" || task["status"] == "blocked", "{task:#}");
+    }
+    // A whole waits for its parts, so a part that waits for it closes a circle.
+    rig.until("sess_a", |event| is_broken(event) && event["taskId"] == "task_part").await;
+    rig.task_is("task_whole", "failed").await;
+    // And a command that would close one is refused, although nobody of that name was there before.
+    let late = json!({ "taskId": "task_late", "sessionId": "sess_a", "objective": "o", "dependsOn": ["task_early"] });
+    let refused = rig.refused("create_task", late).await;
+    assert_eq!(
+        (&refused["details"]["status"], &refused["details"]["field"]),
+        (&json!("cycle"), &json!("dependsOn"))
+    );
+    let blocked = rig.task_is("task_early", "blocked").await;
+    assert!(
+        blocked["statusReason"].as_str().unwrap().contains("task_late does not exist yet"),
+        "{blocked:#}"
+    );
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p7_a_part_cannot_wait_for_what_it_is_a_part_of() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    rig.outside("task_whole", json!({})).await;
+    rig.outside("task_part", json!({ "parentTaskId": "task_whole" })).await;
+    rig.outside("task_after", json!({ "dependsOn": ["task_whole"] })).await;
+    for (name, task) in [
+        ("task_a", json!({ "parentTaskId": "task_whole", "dependsOn": ["task_whole"] })),
+        ("task_b", json!({ "parentTaskId": "task_part", "dependsOn": ["task_whole"] })),
+        ("task_c", json!({ "parentTaskId": "task_part", "dependsOn": ["task_after"] })),
+    ] {
+        let mut task = task;
+        task["taskId"] = name.into();
+        task["sessionId"] = "sess_a".into();
+        task["objective"] = "o".into();
+        let refused = rig.refused("create_task", task).await;
+        assert_eq!(refused["details"]["status"], "cycle", "{name}: {refused}");
+    }
+    let link = json!({ "from": "task_after", "to": "task_part", "kind": "blocks" });
+    let refused = rig.refused("link_tasks", link).await;
+    assert_eq!(refused["details"]["status"], "cycle", "{refused}");
+    // The whole may wait for a part before it starts: the part does not wait for it.
+    rig.outside("task_later", json!({ "autoStart": false })).await;
+    rig.outside("task_first", json!({ "parentTaskId": "task_later" })).await;
+    rig.call("link_tasks", json!({ "from": "task_first", "to": "task_later", "kind": "blocks" })).await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_may_wait_for_one_that_is_created_after_it() {
+    let rig = Rig::start().await;
+    let script = json!([
+        { "task": { "taskId": "task_second", "objective": "o", "dependsOn": ["task_first"], "script": [], "join": false } },
+        { "sleep": 20 },
+        { "task": { "taskId": "task_first", "objective": "o", "script": [{ "sleep": 20 }], "join": false } },
+    ]);
+    rig.submit("sess_a", script).await;
+    rig.task_is("task_second", "completed").await;
+    let events = rig.checked("sess_a").await;
+    let at = |class: &str, task: &str| {
+        events.iter().position(|event| event["type"] == class && event["taskId"] == task).unwrap()
+    };
+    assert!(at("task.completed", "task_first") < at("task.started", "task_second"));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn p11_a_cancel_reaches_the_children_and_sticks() {
     let rig = Rig::start().await;
     rig.session().await;

@@ -120,7 +120,7 @@ pub fn tasks(session: &SessionId) -> Vec<u8> {
     pack(&(TASK, session.as_str()))
 }
 
-/// A task in the list of all.
+/// A task in the list of all, with the one that it is a part of.
 pub fn any_task(id: &TaskId) -> Vec<u8> {
     pack(&(TASK_ALL, id.as_str()))
 }

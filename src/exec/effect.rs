@@ -53,6 +53,11 @@ pub enum Effect {
         /// Only those that come after this one.
         after: Option<TaskId>,
     },
+    /// Look whether a task waits for itself.
+    Cycle {
+        /// Which task.
+        task: TaskId,
+    },
     /// Remove what is kept apart for items of a job, and say which attempts were made at them.
     Remove {
         /// Which job.
@@ -91,6 +96,11 @@ pub enum Outcome {
         tasks: Vec<TaskId>,
         /// Whether there are more.
         more: bool,
+    },
+    /// Whether a task waits for itself.
+    Cycle {
+        /// Whether it does.
+        found: bool,
     },
     /// Nothing is kept apart for the items below `to` any more.
     Removed {

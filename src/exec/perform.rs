@@ -72,7 +72,9 @@ impl Engine {
                 };
                 self.call_tool(&call, &name, &args, session, &context).await
             }
-            Effect::Watchers { .. } => Err(EffectError::fatal("only a task looks for those who wait for it")),
+            Effect::Watchers { .. } | Effect::Cycle { .. } => {
+                Err(EffectError::fatal("only a task looks at what it has to do with others"))
+            }
             Effect::Items { .. } | Effect::Remove { .. } => {
                 Err(EffectError::fatal("only a job fetches and removes its items"))
             }

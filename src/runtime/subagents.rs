@@ -273,10 +273,10 @@ impl Runtime {
             let work = self.subagent(request, &id).await?;
             Ok(work.closed.then_some(work.status))
         };
-        match self.wait_for(request, &session, request.until, closed).await? {
-            Some(status) => {
+        match self.wait_closed(request, &session, closed, SubagentStatus::Cancelled).await? {
+            Some((status, cursor)) => {
                 answer.result.status = status;
-                answer.cursor = Some(self.end_of_feed(request, &session).await?);
+                answer.cursor = Some(cursor);
             }
             None => answer.result.status = SubagentStatus::Cancelling,
         }

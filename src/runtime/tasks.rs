@@ -1,10 +1,6 @@
 //! The commands about tasks.
 
-use cadre_cluster::{
-    keys,
-    store::{Attempt, KeyRange, RangeRead, key_after},
-};
-use std::collections::BTreeSet;
+use cadre_cluster::{keys, store::Attempt};
 
 use super::{
     EventFilter, Request, Runtime, load::List, request::unreadable, subagents::same_session,
@@ -21,18 +17,14 @@ use crate::{
     },
     entity::{
         Child, Lineage, Named, Start, Task, kind, records,
-        task::{Command, Reply, State},
+        task::{Command, Reply, SearchError, State, blocks},
     },
     fact::{
         id::{SessionId, TaskId},
         status::TaskStatus,
     },
-    sabotage::{Sabotage, is_on},
     view::TaskView,
 };
-
-/// How far a search for a cycle goes.
-const GRAPH_MAX: usize = 10_000;
 
 impl Runtime {
     pub(super) async fn create_task(
@@ -47,11 +39,18 @@ impl Runtime {
             Some(parent) => Some(self.task(request, parent).await?),
             None => None,
         };
+        let existing = self.existing_task(request, &task).await?.and_then(|state| state.work);
         // Before a session is made for it: what is refused leaves nothing behind.
         for need in &args.depends_on {
             self.task(request, need).await.map_err(|error| error.with("field", "dependsOn"))?;
+            let tx = &mut self.store.begin();
+            let tenant = &request.caller.tenant;
+            let new = (&task, args.parent_task_id.as_ref());
+            if existing.is_none() && blocks(tx, tenant, new, need).await.map_err(not_searched)? {
+                let message = format!("{need} already waits for {task}: the edge would close a cycle");
+                return Err(Error::conflict("cycle", message).with("field", "dependsOn"));
+            }
         }
-        let existing = self.existing_task(request, &task).await?.and_then(|state| state.work);
         let session = match (&args.session_id, &parent, &existing) {
             (Some(session), None, _) => session.clone(),
             (Some(session), Some(parent), _) => {
@@ -215,14 +214,12 @@ impl Runtime {
         let closed = || async {
             let work = self.task(request, &task_id).await?;
             let over = work.status.is_terminal() && (work.closed || !propagate);
-            if is_on(Sabotage::CancelAnsweredEarly) {
-                return Ok(Some(TaskStatus::Cancelled));
-            }
             Ok(over.then_some(work.status))
         };
-        if let Some(status) = self.wait_for(request, &session, request.until, closed).await? {
+        let ended = self.wait_closed(request, &session, closed, TaskStatus::Cancelled).await?;
+        if let Some((status, cursor)) = ended {
             answer.result.status = status;
-            answer.cursor = Some(self.end_of_feed(request, &session).await?);
+            answer.cursor = Some(cursor);
         }
         Ok(answer)
     }
@@ -364,33 +361,9 @@ impl Runtime {
         let mut attempt = Attempt::idempotent();
         loop {
             let mut tx = self.store.begin();
-            let (mut seen, mut open) = (BTreeSet::new(), vec![to.clone()]);
-            while let Some(task) = open.pop() {
-                if task == *from {
-                    let message = format!("{from} already waits for {to}: the edge would close a cycle");
-                    return Err(Error::conflict("cycle", message));
-                }
-                if !seen.insert(task.clone()) {
-                    continue;
-                }
-                if seen.len() > GRAPH_MAX {
-                    return Err(Error::rate_limited(60_000, format!("the graph has over {GRAPH_MAX} tasks")));
-                }
-                let mut range = KeyRange::prefix(keys::data(tenant, &records::edges(&task)).to_vec());
-                let data = keys::data(tenant, &[]).len();
-                // A page may be shorter than was asked for: an edge that is overlooked closes a cycle.
-                loop {
-                    let read = RangeRead::new(range.clone()).limit(1_000);
-                    let page = tx.range(&read).await.map_err(unreadable)?;
-                    let ids = page.pairs.iter().filter_map(|pair| records::last_id(&pair.key[data..]));
-                    open.extend(ids.filter_map(|id| TaskId::parse(&id).ok()));
-                    match page.pairs.last() {
-                        Some(last) if page.more && open.len() <= GRAPH_MAX => {
-                            range.begin = key_after(&last.key)
-                        }
-                        _ => break,
-                    }
-                }
+            if from == to || blocks(&mut tx, tenant, (to, None), from).await.map_err(not_searched)? {
+                let message = format!("{from} already waits for {to}: the edge would close a cycle");
+                return Err(Error::conflict("cycle", message));
             }
             tx.set(keys::data(tenant, &records::edge(from, to)), &[][..]);
             match tx.commit().await {
@@ -410,6 +383,14 @@ impl Runtime {
                 Err(error) => attempt.again(error).await.map_err(unreadable)?,
             }
         }
+    }
+}
+
+/// Nobody can say whether an edge would close a cycle.
+fn not_searched(error: SearchError) -> Error {
+    match error {
+        SearchError::Read(error) => unreadable(error),
+        SearchError::TooLarge => Error::rate_limited(60_000, error.to_string()),
     }
 }
 

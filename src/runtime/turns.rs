@@ -165,12 +165,11 @@ impl Runtime {
             let (_, work) = self.session(&self.store.begin(), request, &session).await?;
             Ok((!work.is_open(&turn)).then_some(()))
         };
-        if self.wait_for(request, &session, request.until, closed).await?.is_none() {
+        let Some(((), cursor)) = self.wait_closed(request, &session, closed, ()).await? else {
             result.status = InterruptStatus::Cancelling;
             return Ok(Answer { result, cursor: called.cursor });
-        }
+        };
         // Children may have outlived their turn: the last fact of the tree is not always that of the turn.
-        let cursor = self.end_of_feed(request, &session).await?;
         let ended = self.turn_end(request, &session, &turn).await?;
         let Some((status, thread)) = ended else {
             let message = format!("the turn {turn} is not one of the session itself: end whoever runs it");

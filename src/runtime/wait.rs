@@ -6,7 +6,11 @@ use cadre_cluster::feed::Cursor;
 use tokio::time::Instant;
 
 use super::{EventFilter, Request, Runtime};
-use crate::{control::Error, fact::id::SessionId};
+use crate::{
+    control::Error,
+    fact::id::SessionId,
+    sabotage::{Sabotage, is_on},
+};
 
 /// A lost doorbell costs at most this much, and a busy feed makes nobody look more often than this.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -42,6 +46,28 @@ impl Runtime {
                 moved?;
                 tokio::time::sleep(LOOK_PAUSE).await;
             }
+        }
+    }
+
+    /// Waits until a tree is closed: how whatever is at its root has ended, and where the feed ends then (P11). `None` when
+    /// the caller's time was over before that.
+    pub(super) async fn wait_closed<S, F>(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        closed: impl Fn() -> F,
+        early: S,
+    ) -> Result<Option<(S, Cursor)>, Error>
+    where
+        F: Future<Output = Result<Option<S>, Error>>,
+    {
+        let status = match is_on(Sabotage::CancelAnsweredEarly) {
+            true => Some(early),
+            false => self.wait_for(request, session, request.until, closed).await?,
+        };
+        match status {
+            Some(status) => Ok(Some((status, self.end_of_feed(request, session).await?))),
+            None => Ok(None),
         }
     }
 

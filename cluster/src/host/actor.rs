@@ -330,7 +330,7 @@ impl<E: Entity> EntityActor<E> {
         for (mut work, taken) in done.works {
             work.is_durable();
             match taken {
-                Taken::Answered(DraftAnswer { refused, body, last_event }) => {
+                Taken::Answered(DraftAnswer { refused, body, last_event, .. }) => {
                     let position = last_event.map(|position| placed.base.saturating_add(position));
                     let cursor = position.map(|position| Cursor::new(epoch, placed.stamp, position));
                     work.answer(Response::Answered { refused, body, cursor });

@@ -61,6 +61,8 @@ impl<E: Entity> Core<E> {
 #[derive(Debug, Clone)]
 pub(super) struct DraftAnswer {
     pub refused: bool,
+    /// Whether the caller's key stands for it from now on.
+    pub kept: bool,
     pub body: Bytes,
     /// The position of its last event, counted from the step's first.
     pub last_event: Option<u16>,
@@ -165,7 +167,9 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
                     Err(error) => return Ok(self.poison(work, error.to_string())),
                 };
                 let taken = self.decide(work, Input::Command(command), seed, trace.as_deref())?;
-                if let (Taken::Answered(answer), Some(key)) = (&taken, &request.key) {
+                if let (Taken::Answered(answer), Some(key)) = (&taken, &request.key)
+                    && answer.kept
+                {
                     self.remember(key, &request.body, answer);
                 }
                 Ok(taken)
@@ -239,6 +243,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
             Ok(Err(refusal)) if is_command => {
                 return Ok(Taken::Answered(DraftAnswer {
                     refused: true,
+                    kept: E::is_kept(&refusal),
                     body: codec::encode(&refusal),
                     last_event: None,
                 }));
@@ -255,7 +260,7 @@ impl<'a, E: Entity> StepBuilder<'a, E> {
         }
         let last_event = self.adopt(decision, &moment)?;
         Ok(match reply {
-            Some(body) => Taken::Answered(DraftAnswer { refused: false, body, last_event }),
+            Some(body) => Taken::Answered(DraftAnswer { refused: false, kept: true, body, last_event }),
             None => Taken::Silent,
         })
     }

@@ -49,6 +49,13 @@ pub trait Entity: Send + Sync + 'static {
         moment: &Moment<'_>,
     ) -> Result<Decision<Self>, Self::Refusal>;
 
+    /// Whether a refusal is remembered under the caller's key, as answers are. One that another try may not meet (there was
+    /// no room just now) should not be: whoever tries again under the same key would be refused until the key expires.
+    fn is_kept(refusal: &Self::Refusal) -> bool {
+        let _ = refusal;
+        true
+    }
+
     /// Changes the state as a fact says. Replay calls nothing else.
     fn apply(state: &mut Self::State, fact: &Self::Fact);
 

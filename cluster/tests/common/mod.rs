@@ -49,6 +49,7 @@ macro_rules! hosting_claims {
             commands::a_command_is_answered_with_the_cursor_of_its_event,
             commands::p3_the_same_key_has_the_same_answer_after_a_restart,
             commands::a_refusal_is_durable_under_its_key,
+            commands::a_refusal_that_may_not_be_met_again_leaves_its_key_free,
             commands::a_key_used_for_another_command_is_refused,
             commands::keys_expire_and_are_swept,
             commands::many_commands_at_once_share_few_commits,

@@ -101,6 +101,11 @@ pub enum Command {
     Retire,
     Look,
     Refuse,
+    /// Takes this, if there is something already.
+    AddMore {
+        op: String,
+        amount: i64,
+    },
     Panic,
     PanicInApply,
     /// Decides without an answer.
@@ -232,7 +237,13 @@ pub enum Fact {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refusal {
-    NoWay { total: i64 },
+    NoWay {
+        total: i64,
+    },
+    /// Perhaps the next time.
+    NotNow {
+        total: i64,
+    },
 }
 
 /// An event of the ledger.
@@ -297,6 +308,10 @@ impl Entity for Probe {
     type Effect = Script;
     type Outcome = String;
 
+    fn is_kept(refusal: &Refusal) -> bool {
+        matches!(refusal, Refusal::NoWay { .. })
+    }
+
     fn decide(
         &self,
         state: &ProbeState,
@@ -328,6 +343,10 @@ impl Entity for Probe {
         };
         let decision = match command {
             Command::Add { op, amount } => Decision::facts([Fact::Added { op, amount }]),
+            Command::AddMore { op, amount } if state.total > 0 => {
+                Decision::facts([Fact::Added { op, amount }])
+            }
+            Command::AddMore { .. } => return Err(Refusal::NotNow { total: state.total }),
             Command::Give { op, to, amount } if state.total >= amount => {
                 let message = Message::Give { op: op.clone(), amount };
                 Decision::facts([Fact::Given { op, to: to.clone(), amount }]).send::<Probe>(to, &message)

@@ -131,6 +131,10 @@ impl Entity for Job {
         decide::decide(&self.host, state, input, moment)
     }
 
+    fn is_kept(refusal: &Error) -> bool {
+        !refusal.retryable
+    }
+
     fn apply(state: &mut State, change: &Change<Kept>) {
         match change {
             // What it says of an item is in that item's record already.

@@ -243,6 +243,10 @@ impl Entity for Session {
         decide::decide(&self.0, state, input, moment)
     }
 
+    fn is_kept(refusal: &Error) -> bool {
+        !refusal.retryable
+    }
+
     fn apply(state: &mut State, change: &Change<Work>) {
         match change {
             // A turn that is over was written as a record of its own when that was decided.

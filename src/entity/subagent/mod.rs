@@ -128,6 +128,10 @@ impl Entity for Subagent {
         decide::decide(&self.0, state, input, moment)
     }
 
+    fn is_kept(refusal: &Error) -> bool {
+        !refusal.retryable
+    }
+
     fn apply(state: &mut State, change: &Change<Work>) {
         match change {
             Change::Told(fact) => state.view.apply(fact),

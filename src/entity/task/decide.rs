@@ -5,7 +5,7 @@ use cadre_cluster::{
     host::{Decision, EffectResult, Input, Moment},
 };
 
-use super::{Command, Reply, State, Task, Work, watch};
+use super::{Command, Reply, State, Task, Work, cycle, watch};
 use crate::{
     control::{
         Error,
@@ -110,6 +110,7 @@ fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> 
     let args = (*spec.0).clone();
     // Without an agent and without anything to run, somebody outside does the work.
     let is_outside = args.agent.is_none() && start.input.size() == 0;
+    let is_named = args.task_id.is_some();
     let created = TaskCreated {
         status: TaskStatus::Accepted,
         objective: args.objective.clone(),
@@ -149,18 +150,23 @@ fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> 
             watchers: Default::default(),
             ending: None,
             closed: false,
-            has_more_watchers: false,
+            // Others may wait for a name before there is anybody of that name: who does is looked up at the end.
+            has_more_watchers: is_named,
             spec,
         },
         draft: Draft::new(&host.engine, start.session.clone(), moment),
     };
     step.tell(created);
     step.draft.set_record(records::task(&start.session, &id), &[][..]);
-    step.draft.set_record(records::any_task(&id), &[][..]);
+    let parent = step.work.lineage.task.as_ref().map_or_else(Vec::new, |parent| parent.as_str().into());
+    step.draft.set_record(records::any_task(&id), parent);
     if let Some(parent) = &step.work.lineage.task {
         step.draft.set_record(records::task_child(parent, &id), &[][..]);
     }
     step.draft.count(records::count(&start.session, "tasks", TaskStatus::Accepted.as_str()), 1);
+    if !args.depends_on.is_empty() {
+        step.look_for_cycle();
+    }
     for need in args.depends_on {
         step.need(need);
     }
@@ -521,8 +527,10 @@ impl Step<'_> {
     }
 
     fn effect(&mut self, id: &str, result: EffectResult<Outcome>) {
-        if id == watch::EFFECT {
-            return self.found_watchers(result);
+        match id {
+            watch::EFFECT => return self.found_watchers(result),
+            cycle::EFFECT => return self.looked_for_cycle(result),
+            _ => {}
         }
         let Some((turn, what)) = split_name(id) else { return };
         let Some(mut run) = self.run().filter(|run| run.turn.as_str() == turn).cloned() else { return };

@@ -47,6 +47,7 @@ impl Step<'_> {
             .filter(|(_, status)| **status != Some(TaskStatus::Completed))
             .map(|(task, status)| match status {
                 None => format!("{task} has not ended"),
+                Some(TaskStatus::Unknown) => format!("{task} does not exist yet"),
                 Some(status) => format!("{task} is {status}"),
             })
             .collect();

@@ -5,6 +5,7 @@
 //! again.
 
 mod attempt;
+mod cycle;
 mod decide;
 mod finish;
 mod graph;
@@ -23,7 +24,10 @@ use cadre_cluster::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use self::graph::BLOCKS;
+pub use self::{
+    cycle::{SearchError, blocks},
+    graph::BLOCKS,
+};
 use super::{Host, Lineage, Message, Named, Parent, Start, kind};
 use crate::{
     control::{
@@ -284,6 +288,10 @@ impl Entity for Task {
         decide::decide(&self.host, state, input, moment)
     }
 
+    fn is_kept(refusal: &Error) -> bool {
+        !refusal.retryable
+    }
+
     fn apply(state: &mut State, change: &Change<Work>) {
         match change {
             Change::Told(fact) => state.view.apply(fact),
@@ -307,6 +315,7 @@ impl Entity for Task {
             Effect::Watchers { task, after } => {
                 watch::find(&self.store, context.address.tenant(), &task, after.as_ref()).await
             }
+            Effect::Cycle { task } => cycle::find(&self.store, context.address.tenant(), &task).await,
             other => self.host.engine.perform::<Self>(other, context).await,
         }
     }

@@ -56,18 +56,13 @@ impl Runtime {
             let work = self.job(request, &job).await?;
             Ok((work.status.is_terminal() && work.closed).then_some(work.status))
         };
-        let status = self.wait_for(request, &session, request.until, closed).await?;
-        let cursor = match status {
-            Some(_) => Some(self.end_of_feed(request, &session).await?),
-            None => called.cursor,
+        let ended = self.wait_closed(request, &session, closed, JobStatus::Cancelled).await?;
+        let (status, cursor) = match ended {
+            Some((status, cursor)) => (status, Some(cursor)),
+            None => (JobStatus::Cancelling, called.cursor),
         };
-        let result = JobState {
-            job_id: job,
-            status: status.unwrap_or(JobStatus::Cancelling),
-            session_id: Some(session),
-            total: None,
-            next_run_at: None,
-        };
+        let result =
+            JobState { job_id: job, status, session_id: Some(session), total: None, next_run_at: None };
         Ok(Answer { result, cursor })
     }
 

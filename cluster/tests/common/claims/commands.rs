@@ -55,6 +55,18 @@ pub async fn a_refusal_is_durable_under_its_key(world: World) {
     ask(&node.client(), probe("one"), give.clone(), Some("another key")).await.unwrap();
 }
 
+pub async fn a_refusal_that_may_not_be_met_again_leaves_its_key_free(world: World) {
+    let node = world.node("a").await;
+    let more = Command::AddMore { op: "m".into(), amount: 2 };
+    let refused = ask(&node.client(), probe("one"), more.clone(), Some("k")).await;
+    assert!(matches!(refused, Err(CallError::Refused(Refusal::NotNow { total: 0 }))), "{refused:?}");
+    tell(&node.client(), probe("one"), add("1", 5)).await;
+    let taken = ask(&node.client(), probe("one"), more.clone(), Some("k")).await.unwrap();
+    assert_eq!(taken.reply.0.total, 7);
+    let again = ask(&node.client(), probe("one"), more, Some("k")).await.unwrap();
+    assert_eq!(again, taken, "P3: from now on the key stands for that answer");
+}
+
 pub async fn a_key_used_for_another_command_is_refused(world: World) {
     let node = world.node("a").await;
     ask(&node.client(), probe("one"), add("1", 5), Some("k")).await.unwrap();

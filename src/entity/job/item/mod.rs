@@ -91,6 +91,10 @@ impl Entity for JobItem {
         decide::decide(&self.0, state, input, moment)
     }
 
+    fn is_kept(refusal: &Error) -> bool {
+        !refusal.retryable
+    }
+
     fn apply(state: &mut ItemState, change: &Change<Option<Work>>) {
         if let Change::Kept(work) = change {
             state.work = (**work).clone();
