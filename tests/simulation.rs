@@ -53,7 +53,7 @@ fn one_seed_gives_one_simulation() {
 
 /// Breaks a promise on purpose; a check of that promise has to notice within a bounded number of seeds.
 fn notice(sabotage: Sabotage, promise: u8) {
-    const SEEDS: u64 = 60;
+    const SEEDS: u64 = 120;
     let scenario = Scenario { sabotage: Some(sabotage), ..Scenario::default() };
     let noticed = (0..SEEDS).any(|seed| {
         simulate(seed, &scenario).violations.iter().any(|violation| violation.promise == promise)

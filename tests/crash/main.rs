@@ -143,7 +143,6 @@ fn seed() -> u64 {
 }
 
 #[test]
-#[ignore = "not every check of it has held yet; run it with --ignored --nocapture"]
 fn p2_p3_p4_p5_p7_p11_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been() {
     let seed = seed();
     let mut random = StdRng::seed_from_u64(seed);
