@@ -73,6 +73,29 @@ async fn p11_an_interrupt_of_a_tree_is_answered_when_every_descendant_is_closed(
 }
 
 #[tokio::test]
+async fn p11_a_cancel_that_is_not_over_in_time_says_so_whatever_the_task_has_come_to() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    // It has failed, and what it left running below it goes on.
+    let script = json!([{ "spawn": { "count": 300, "script": [{ "sleep": FOREVER }], "join": "none" } }, { "fail": { "message": "m" } }]);
+    let task = json!({ "taskId": "task_a", "sessionId": "sess_a", "objective": "o", "agent": "scripted", "input": input(&script) });
+    rig.call("create_task", task).await;
+    rig.task_is("task_a", "failed").await;
+    let cancel = json!({ "taskId": "task_a" });
+    let caller = cadre::runtime::Caller::local();
+    let shortly = std::time::Duration::from_millis(1);
+    let hurried = rig.runtime.call(&caller, "cancel_task", cancel.clone(), None, shortly).await;
+    if let Ok(answer) = hurried {
+        assert_eq!(answer.result["status"], "cancelling", "300 subagents are not closed in a millisecond");
+    }
+    let answer = rig.answer("cancel_task", cancel).await;
+    assert_eq!(answer.result["status"], "failed");
+    let listed = rig.subagents(json!({ "sessionId": "sess_a", "status": "running" })).await;
+    assert_eq!(listed.len(), 0);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn p11_an_interrupt_reaches_thousands_of_children_also_those_that_are_just_being_started() {
     let rig = Rig::start().await;
     for (session, wait_for) in [("sess_all", 2_500), ("sess_some", 700), ("sess_few", 1)] {

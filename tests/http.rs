@@ -12,7 +12,11 @@ use std::{
     time::Duration,
 };
 
-use cadre::{blob::NewBlob, fact::id::BlobRef, http::BODY_BYTES_MAX};
+use cadre::{
+    blob::NewBlob,
+    fact::id::BlobRef,
+    http::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
+};
 use common::turn;
 use serde_json::{Value, json};
 use server::{Server, assert_refused};
@@ -63,6 +67,17 @@ fn a_body_over_the_limit_is_refused_with_the_limit() {
         assert_eq!(body["error"]["details"]["limit"], BODY_BYTES_MAX, "{body}");
         assert_refused((status, body), 413, "payload_too_large", None);
     }
+    // A job brings the inputs of all of its items.
+    let job = "/v1/commands/create_job";
+    let (status, body) = server.json("POST", job, &[], &vec![b' '; LARGE_BODY_BYTES_MAX + 1]);
+    assert_eq!(body["error"]["details"]["limit"], LARGE_BODY_BYTES_MAX, "{body}");
+    assert_refused((status, body), 413, "payload_too_large", None);
+    let items = vec![json!({ "input": [{ "type": "text", "text": "x".repeat(9) }] }); 60_000];
+    let args =
+        json!({ "jobId": "job_large", "sessionId": "sess_large", "agent": "scripted", "instruction": "o", "items": items, "concurrency": 1 }).to_string();
+    assert!(args.len() > BODY_BYTES_MAX);
+    let (status, body) = server.json("POST", job, &[("X-Deadline-Ms", "120000")], args.as_bytes());
+    assert_eq!((status, &body["result"]["total"]), (200, &json!(60_000)), "{body}");
     // Without saying how long it is.
     let body = vec![b' '; BODY_BYTES_MAX + 1];
     let chunked = ureq::SendBody::from_owned_reader(std::io::Cursor::new(body));

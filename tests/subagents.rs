@@ -272,6 +272,41 @@ async fn a_chain_of_any_depth_is_listed_page_by_page_and_closed_from_its_root() 
 }
 
 #[tokio::test]
+async fn every_thread_that_somebody_has_can_be_read() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    let read = async |thread: &Value| {
+        rig.call("get_thread_read", json!({ "sessionId": "sess_a", "threadId": thread })).await
+    };
+    // The id of one that a caller has named says nothing of its thread's.
+    let named = rig.spawn("sub_mine", json!({})).await;
+    let of_named = read(&named["threadId"]).await;
+    assert_eq!((&of_named["threadId"], &of_named["subagentId"]), (&named["threadId"], &json!("sub_mine")));
+    // Each attempt of a task has a thread of its own, and so has each item of a job.
+    let script = json!([{ "fail": { "message": "m", "times": 1, "retryable": true } }]);
+    let policy = json!({ "maxAttempts": 2, "backoffMs": 1, "maxBackoffMs": 1 });
+    let task = json!({ "taskId": "task_a", "sessionId": "sess_a", "objective": "o", "agent": "scripted",
+        "input": input(&script), "retryPolicy": policy });
+    rig.call("create_task", task).await;
+    rig.task_is("task_a", "completed").await;
+    let item = json!({ "input": input(&json!([{ "say": "hello" }])) });
+    let job = json!({ "jobId": "job_a", "sessionId": "sess_a", "agent": "scripted", "items": [item] });
+    rig.call("create_job", job).await;
+    rig.until("sess_a", |event| event["type"] == "job.completed").await;
+    let events = rig.served("sess_a").await;
+    let threads: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["type"] == "turn.started" && event["subagentId"].is_null())
+        .map(|event| &event["threadId"])
+        .collect();
+    assert_eq!(threads.len(), 3, "two attempts and an item");
+    for thread in threads {
+        assert_eq!(read(thread).await["threadId"], *thread);
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_wait_ends_with_all_with_any_or_with_its_time() {
     let rig = Rig::start().await;
     rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
@@ -306,6 +341,12 @@ async fn a_wait_ends_with_all_with_any_or_with_its_time() {
         (&waited["timedOut"], &waited["ended"], &waited["total"]),
         (&json!(false), &json!(3), &json!(3))
     );
+    rig.spawn("sub_long", json!({})).await;
+    let caller = cadre::runtime::Caller::local();
+    let args = json!({ "subagentIds": ["sub_long"], "mode": "all", "timeoutMs": 600_000 });
+    let shortly = std::time::Duration::from_millis(50);
+    let waited = rig.runtime.call(&caller, "wait_subagents", args, None, shortly).await.unwrap();
+    assert_eq!(waited.result["timedOut"], true, "nobody waits longer than the caller does");
     let unknown = json!({ "subagentIds": ["sub_1", "sub_none"], "mode": "any", "timeoutMs": 50 });
     assert_eq!(rig.refused("wait_subagents", unknown).await["code"], "not_found", "one of them is nobody");
     let unknown = json!({ "parentId": "sub_none", "mode": "any", "timeoutMs": 50 });

@@ -471,6 +471,33 @@ async fn p7_a_part_cannot_wait_for_what_it_is_a_part_of() {
 }
 
 #[tokio::test]
+async fn p7_a_link_that_is_refused_takes_nothing_away_that_holds() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    rig.outside("task_a", json!({ "autoStart": false })).await;
+    rig.outside("task_b", json!({ "dependsOn": ["task_a"] })).await;
+    rig.tell("cancel_task", "task_b").await;
+    let link = |from: &str, to: &str| json!({ "from": from, "to": to, "kind": "depends_on" });
+    let refused = rig.refused("link_tasks", link("task_b", "task_a")).await;
+    assert_eq!(refused["details"]["status"], "cancelled");
+    rig.tell("retry_task", "task_b").await;
+    rig.task_is("task_b", "blocked").await;
+    let refused = rig.refused("link_tasks", link("task_a", "task_b")).await;
+    assert_eq!(refused["details"]["status"], "cycle", "{refused}");
+    // One that was never taken on is not in the way of its contrary.
+    rig.outside("task_c", json!({})).await;
+    rig.tell("complete_task", "task_c").await;
+    rig.outside("task_d", json!({ "autoStart": false })).await;
+    assert_eq!(rig.refused("link_tasks", link("task_c", "task_d")).await["details"]["status"], "completed");
+    rig.call("link_tasks", link("task_d", "task_c")).await;
+    // And one that is not there is taken away without a fact.
+    let before = rig.served("sess_a").await.len();
+    rig.call("unlink_tasks", link("task_a", "task_d")).await;
+    assert_eq!(rig.served("sess_a").await.len(), before);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_task_may_wait_for_one_that_is_created_after_it() {
     let rig = Rig::start().await;
     let script = json!([
@@ -515,6 +542,15 @@ async fn p11_a_cancel_reaches_the_children_and_sticks() {
     assert_eq!(alone["status"], "cancelled");
     assert_eq!(rig.task("task_q").await["status"], "running");
     rig.tell("complete_task", "task_q").await;
+    // Who wants all of it closed gets that, although somebody wanted less before.
+    let long = json!([{ "spawn": { "count": 3, "script": [{ "sleep": FOREVER }] } }]);
+    rig.scripted("task_r", long, json!({})).await;
+    rig.outside("task_s", json!({ "parentTaskId": "task_r" })).await;
+    let cancel = |propagate: bool| json!({ "taskId": "task_r", "propagate": propagate });
+    let (_, whole) =
+        tokio::join!(rig.answer("cancel_task", cancel(false)), rig.answer("cancel_task", cancel(true)));
+    assert_eq!(whole.result["status"], "cancelled");
+    assert_eq!(rig.task("task_s").await["status"], "cancelled");
     let events = rig.served("sess_a").await;
     let cancelled =
         events.iter().find(|event| event["type"] == "task.cancelled" && event["taskId"] == "task_p").unwrap();

@@ -44,7 +44,7 @@ impl Client {
         }
         let is_local = uri.host().is_some_and(|host| {
             let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-            host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+            host == "localhost" || ip.is_ok_and(|ip| ip.to_canonical().is_loopback())
         });
         let mut config = Agent::config_builder()
             .http_status_as_error(false)

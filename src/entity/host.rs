@@ -51,7 +51,10 @@ pub fn index_term<I: Id>(id: &I) -> Term {
 
 fn terms(ids: &Ids) -> Vec<Term> {
     let mut terms: Vec<Term> = Vec::with_capacity(2);
-    let found = [ids.turn().map(index_term), ids.task().map(index_term), ids.subagent().map(index_term)];
+    // The thread of a subagent that was given its id by a caller shares nothing with it.
+    let thread = ids.subagent().and(ids.thread()).map(index_term);
+    let found =
+        [ids.turn().map(index_term), ids.task().map(index_term), ids.subagent().map(index_term), thread];
     for term in found.into_iter().flatten() {
         if !terms.contains(&term) {
             terms.push(term);

@@ -19,6 +19,12 @@ const KEY: &str = "Idempotency-Key";
 const DEADLINE: &str = "X-Deadline-Ms";
 /// Commands that are executed at once. One that waits takes some kilobytes, so this many take a few dozen megabytes.
 pub(super) const AT_ONCE_MAX: usize = 8_192;
+/// Commands that may wait for days, of those: the rest stays for whoever wants something done.
+pub(super) const WAITING_MAX: usize = 4_096;
+/// Large bodies that are read at once.
+pub(super) const LARGE_MAX: usize = 8;
+/// The one command that does nothing but wait.
+const WAIT: &str = "wait_subagents";
 
 /// `GET /v1/commands`
 pub(super) async fn list() -> Json<Value> {
@@ -35,13 +41,21 @@ pub(super) async fn execute(
     let Path(name) = name.map_err(|_| Error::not_found("command", "of that name"))?;
     control::registry().find(&name)?;
     let key = key(&headers)?;
-    let deadline = deadline(&headers)?.unwrap_or_else(|| app.runtime.deadline());
-    let arguments = body::arguments(&body::read(&headers, body).await?)?;
+    let deadline = deadline(&headers)?;
+    let large = (name == "create_job").then_some(&*app.large);
+    let arguments = body::arguments(&body::read(&headers, body, large).await?)?;
+    let deadline = deadline.unwrap_or_else(|| patience(&app, &name, &arguments));
     let answer = call(&app, &name, arguments, key, deadline).await?;
     Ok(Json(match answer.cursor {
         Some(cursor) => json!({ "result": answer.result, "cursor": cursor }),
         None => json!({ "result": answer.result }),
     }))
+}
+
+/// How long a caller waits who does not say so: as long as it asks for, if waiting is all that it wants.
+fn patience(app: &App, name: &str, arguments: &Value) -> Duration {
+    let wanted = arguments.get("timeoutMs").and_then(Value::as_u64).filter(|_| name == WAIT);
+    app.runtime.deadline() + Duration::from_millis(wanted.unwrap_or(0).min(*check::WAIT_MS.end()))
 }
 
 /// Executes a command, unless too many are being executed. When this is dropped, so is the command.
@@ -52,9 +66,21 @@ pub(super) async fn call(
     key: Option<&str>,
     deadline: Duration,
 ) -> Result<Answer, Error> {
-    let _permit =
-        app.commands.try_acquire().map_err(|_| Error::rate_limited(1_000, "too many commands at once"))?;
-    app.runtime.call(&app.caller(), name, arguments, key, deadline).await
+    let many = |_| Error::rate_limited(1_000, "too many commands at once");
+    let _permit = app.commands.try_acquire().map_err(many)?;
+    let caller = app.caller();
+    let called = app.runtime.call(&caller, name, arguments, key, deadline);
+    if name != WAIT {
+        return called.await;
+    }
+    let _permit = app.waiting.try_acquire().map_err(many)?;
+    let mut stopping = app.stopping.clone();
+    tokio::select! {
+        answer = called => answer,
+        _ = stopping.wait_for(|stopping| *stopping) => {
+            Err(Error::unavailable("the server is stopping: wait again at another"))
+        }
+    }
 }
 
 /// The one value of a header, as text.

@@ -4,6 +4,8 @@
 //! either across origins (then the browser names the page in `Origin`), or by letting its own name point to loopback
 //! (then `Host` is that name). Programs send neither, or the names of this machine.
 
+use std::net::IpAddr;
+
 use axum::{
     extract::Request,
     http::{HeaderMap, header},
@@ -53,9 +55,12 @@ fn is_local(authority: &str) -> bool {
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
     };
     let host = host.trim_end_matches('.').to_ascii_lowercase();
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_loopback)
+}
+
+/// Whether only this machine reaches that, also when it is written as an address of the other family.
+pub(super) fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
 }
 
 #[cfg(test)]
@@ -72,7 +77,14 @@ mod tests {
     #[test]
     fn this_machine_is_served() {
         assert_eq!(of(&[]), Ok(()));
-        for host in ["localhost:7600", "127.0.0.1:1", "[::1]:80", "LOCALHOST", "console.localhost:7600"] {
+        for host in [
+            "localhost:7600",
+            "127.0.0.1:1",
+            "[::1]:80",
+            "[::ffff:127.0.0.1]:80",
+            "LOCALHOST",
+            "console.localhost:7600",
+        ] {
             assert_eq!(of(&[(header::HOST, host)]), Ok(()), "{host}");
         }
         assert_eq!(of(&[(header::HOST, "127.0.0.1:1"), (header::ORIGIN, "http://localhost:3000")]), Ok(()));

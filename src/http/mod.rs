@@ -23,13 +23,7 @@ mod range;
 mod refusal;
 mod stream;
 
-use std::{
-    future::Future,
-    io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -42,7 +36,10 @@ use tokio::{
     sync::{Semaphore, watch},
 };
 
-pub use self::{body::BODY_BYTES_MAX, metrics::install as install_metrics};
+pub use self::{
+    body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
+    metrics::install as install_metrics,
+};
 use crate::{
     control::{Code, Error},
     http::refusal::Refusal,
@@ -73,6 +70,10 @@ struct App {
     runtime: Runtime,
     /// How many commands may still begin.
     commands: Arc<Semaphore>,
+    /// How many more may do nothing but wait.
+    waiting: Arc<Semaphore>,
+    /// How many more large bodies may be read.
+    large: Arc<Semaphore>,
     settings: Settings,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
@@ -102,10 +103,17 @@ pub async fn serve_with(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let is_local = listener.local_addr()?.ip().is_loopback();
+    let is_local = guard::is_loopback(listener.local_addr()?.ip());
     let (stop, stopping) = watch::channel(false);
-    let commands = Arc::new(Semaphore::new(command::AT_ONCE_MAX));
-    let app = router(App { runtime, commands, settings, stopping: stopping.clone() }, is_local);
+    let app = App {
+        runtime,
+        commands: Arc::new(Semaphore::new(command::AT_ONCE_MAX)),
+        waiting: Arc::new(Semaphore::new(command::WAITING_MAX)),
+        large: Arc::new(Semaphore::new(command::LARGE_MAX)),
+        settings,
+        stopping: stopping.clone(),
+    };
+    let app = router(app, is_local);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);
@@ -131,11 +139,7 @@ pub async fn serve_with(
 
 /// Whether the server may listen there. Without credentials everybody who reaches it can do everything.
 pub fn check_address(address: SocketAddr, insecure: bool) -> Result<(), String> {
-    let ip = match address.ip() {
-        IpAddr::V6(ip) => ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4),
-        ip @ IpAddr::V4(_) => ip,
-    };
-    if insecure || ip.is_loopback() {
+    if insecure || guard::is_loopback(address.ip()) {
         return Ok(());
     }
     Err(format!(

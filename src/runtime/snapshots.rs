@@ -1,12 +1,13 @@
 //! The commands that read a session: one moment of it, put together from what its entities keep.
 
 use cadre_cluster::{
+    feed::Cursor,
     keys,
     store::{KeyRange, KeyValue, RangeRead, Transaction},
 };
 use futures::TryStreamExt;
 
-use super::{Request, Runtime, load::List, request::unreadable, tasks};
+use super::{EventFilter, Request, Runtime, load::List, request::unreadable, tasks};
 use crate::{
     control::{
         Error,
@@ -134,25 +135,52 @@ impl Runtime {
     ) -> Result<Answer<ThreadRead>, Error> {
         use crate::fact::id::{Id, SubagentId};
         let missing = || Error::not_found("thread", thread);
+        let is_it = |read: &ThreadRead| read.thread_id == *thread;
         if let Some(event) = self.events_of(request, session, thread).await? {
             if let Some(subagent) = event.fact.ids.subagent()
                 && let Some(state) = self.load::<Subagent>(tx, request, subagent.as_str()).await?
-                && let Some(read) = ThreadRead::of_subagent(&state.view)
+                && let Some(read) = ThreadRead::of_subagent(&state.view).filter(is_it)
             {
                 return Ok(Answer::read(read));
             }
             if let Some(task) = event.fact.ids.task()
                 && let Some(state) = self.load::<Task>(tx, request, task.as_str()).await?
-                && let Some(read) = ThreadRead::of_task(&state.view)
+                && let Some(read) = ThreadRead::of_task(&state.view).filter(is_it)
             {
                 return Ok(Answer::read(read));
             }
+            let read = self.thread_of_the_past(request, session, thread).await?;
+            return read.map(Answer::read).ok_or_else(missing);
         }
         let subagent = SubagentId::with_suffix(thread.suffix());
         let state = self.load::<Subagent>(tx, request, subagent.as_str()).await?;
         let state = state.filter(|state| state.work.as_ref().is_some_and(|work| work.session == *session));
-        let read = state.and_then(|state| ThreadRead::of_subagent(&state.view));
+        let read = state.and_then(|state| ThreadRead::of_subagent(&state.view)).filter(is_it);
         read.map(Answer::read).ok_or_else(missing)
+    }
+
+    /// A thread that no state shows any more: of an earlier attempt of a task, or of an item of a job.
+    async fn thread_of_the_past(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        thread: &ThreadId,
+    ) -> Result<Option<ThreadRead>, Error> {
+        use crate::fact::id::Id;
+        let filter =
+            EventFilter { turn: Some(TurnId::with_suffix(thread.suffix())), ..EventFilter::default() };
+        let (mut turn, mut after) = (None, Cursor::START);
+        loop {
+            let page = self.events(request.caller, session, after, 1_000, &filter).await?;
+            page.events.iter().for_each(|event| TurnView::fold(&mut turn, &event.fact));
+            after = page.cursor;
+            if !page.more {
+                return Ok(turn.map(|turn| ThreadRead::of_turn(thread, Some(&turn))));
+            }
+            if request.left().is_zero() {
+                return Err(Error::deadline());
+            }
+        }
     }
 
     /// Refuses a thread or a turn that the session never had.

@@ -299,13 +299,13 @@ impl Runtime {
             }
             (None, None) => return Err(Error::invalid("subagentIds", "say whom to wait for")),
         };
-        let until = Instant::now() + Duration::from_millis(args.timeout_ms);
+        let until = request.until.min(Instant::now() + Duration::from_millis(args.timeout_ms));
         let (args, parent, session) = (&args, &parent, &session);
         let look = |whatever: bool| async move {
-            let tx = &self.store.begin();
             let mut seen = Vec::new();
             match (&args.subagent_ids, parent) {
                 (Some(ids), _) => {
+                    let tx = &self.store.begin();
                     for id in ids {
                         let state = self.load::<Subagent>(tx, request, id.as_str()).await?;
                         let state = state.filter(|state| state.work.is_some());
@@ -317,6 +317,8 @@ impl Runtime {
                     let prefix = records::subagents(session, &parent.id);
                     let mut after: Option<String> = None;
                     loop {
+                        // Each page in its own: reading all of very many takes longer than a transaction may.
+                        let tx = &self.store.begin();
                         let list = List {
                             prefix: prefix.clone(),
                             after: after.as_deref(),

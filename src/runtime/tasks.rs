@@ -1,6 +1,6 @@
 //! The commands about tasks.
 
-use cadre_cluster::{keys, store::Attempt};
+use cadre_cluster::{host::read_entity, keys, store::Attempt};
 
 use super::{
     EventFilter, Request, Runtime, load::List, request::unreadable, subagents::same_session,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     control::{
-        Error,
+        Code, Error,
         args::{
             AppendTaskProgress, CancelTask, CompleteTask, CreateTask, FailTask, GetTask, LinkTasks,
             ListTasks, PauseTask, ResumeTask, RetryTask, StartTask, UnlinkTasks, UpdateTask,
@@ -220,6 +220,8 @@ impl Runtime {
         if let Some((status, cursor)) = ended {
             answer.result.status = status;
             answer.cursor = Some(cursor);
+        } else {
+            answer.result.status = TaskStatus::Cancelling;
         }
         Ok(answer)
     }
@@ -317,8 +319,9 @@ impl Runtime {
         let kind = if edge { crate::entity::task::BLOCKS.to_owned() } else { args.kind.clone() };
         let command = Command::Link { kind, target: target.to_string(), reason: args.reason.clone() };
         let answered = self.tell_task(request, task, command).await;
-        if answered.is_err() && edge {
-            self.remove_edge(request, blocker, blocked).await?;
+        // One whose outcome is not known may still come about.
+        if answered.as_ref().is_err_and(|error| !error.retryable && error.code != Code::Internal) && edge {
+            self.forget_edge(request, blocker, blocked).await?;
         }
         let answered = answered?;
         let result = TaskLink {
@@ -341,9 +344,6 @@ impl Runtime {
         let kind = if edge { crate::entity::task::BLOCKS.to_owned() } else { args.kind.clone() };
         let command = Command::Unlink { kind, target: target.to_string() };
         let answered = self.tell_task(request, task, command).await?;
-        if edge {
-            self.remove_edge(request, blocker, blocked).await?;
-        }
         let result = TaskLink {
             from: args.from,
             to: args.to,
@@ -373,10 +373,18 @@ impl Runtime {
         }
     }
 
-    async fn remove_edge(&self, request: &Request<'_>, from: &TaskId, to: &TaskId) -> Result<(), Error> {
+    /// Takes an edge away that a task has refused, unless it is one that the task has from before.
+    async fn forget_edge(&self, request: &Request<'_>, from: &TaskId, to: &TaskId) -> Result<(), Error> {
         let mut attempt = Attempt::idempotent();
         loop {
             let mut tx = self.store.begin();
+            // Read so that the task cannot take it on at the same time.
+            let blocked = tx.get(&keys::state(&request.address(kind::TASK, to.as_str()))).await;
+            let blocked = blocked.map_err(unreadable)?.map(|stored| read_entity::<Task>(&stored)).transpose();
+            let work = blocked.map_err(unreadable)?.and_then(|(_, state)| state.work);
+            if work.is_some_and(|work| work.needs.contains_key(from)) {
+                return Ok(());
+            }
             tx.clear(keys::data(&request.caller.tenant, &records::edge(from, to)));
             match tx.commit().await {
                 Ok(_) => return Ok(()),

@@ -14,7 +14,7 @@ use crate::{
 
 /// A lost doorbell costs at most this much, and a busy feed makes nobody look more often than this.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-const LOOK_PAUSE: Duration = Duration::from_millis(3);
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(3);
 
 impl Runtime {
     /// Looks until there is something, or the time is over: at once, and whenever the session's feed moves.
@@ -35,16 +35,19 @@ impl Runtime {
         let mut feed = self.follow(request.caller, session, here, EventFilter::default());
         loop {
             // First for what happened before the feed was followed.
+            let begun = Instant::now();
             if let Some(found) = look().await? {
                 return Ok(Some(found));
             }
+            // Who waits for very many looks at most half of the time.
+            let pause = LOOK_PAUSE_MIN.max(begun.elapsed());
             if Instant::now() >= until {
                 return Ok(None);
             }
             let moved = tokio::time::timeout_at(until.min(Instant::now() + LOOK_EVERY), feed.next()).await;
             if let Ok(moved) = moved {
                 moved?;
-                tokio::time::sleep(LOOK_PAUSE).await;
+                tokio::time::sleep_until(until.min(Instant::now() + pause)).await;
             }
         }
     }

@@ -161,7 +161,7 @@ impl TurnView {
 
     /// Folds a fact into the turn of an entity that has one at a time. A submission or start of another turn takes
     /// its place.
-    pub(super) fn fold(current: &mut Option<Box<Self>>, fact: &Fact) {
+    pub(crate) fn fold(current: &mut Option<Box<Self>>, fact: &Fact) {
         let Some(turn_id) = fact.ids.turn() else { return };
         match current {
             Some(turn) if turn.turn_id == *turn_id => turn.apply(fact),

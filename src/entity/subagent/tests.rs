@@ -33,6 +33,11 @@ fn start(parent: Option<Parent>, steps: &Value) -> Message {
     }))
 }
 
+/// As the one whom everything on a stage is heard from.
+fn own_parent() -> Option<Parent> {
+    Some(Parent { address: somebody(kind::SUBAGENT, "sub_somebody"), slot: Slot { turn: None, group: 0 } })
+}
+
 fn close() -> Message {
     Message::Close(Close { reason: Some("enough".into()), by: "test".into() })
 }
@@ -71,7 +76,7 @@ fn what_is_not_a_subagent_and_what_was_never_started_is_nothing() {
 #[test]
 fn p11_it_ends_once_whatever_comes_after() {
     let mut stage = stage();
-    stage.hear(start(parent("sess_one"), &json!([{ "sleep": 10_000 }])));
+    stage.hear(start(own_parent(), &json!([{ "sleep": 10_000 }])));
     let turn = stage.last("turn.started").ids.turn().unwrap().to_string();
     assert_eq!(classes(&stage.hear(close())), ["turn.failed", "subagent.closed"]);
     let told = stage.told.len();
@@ -87,9 +92,19 @@ fn p11_it_ends_once_whatever_comes_after() {
 }
 
 #[test]
+fn only_its_parent_closes_it() {
+    let mut stage = stage();
+    stage.hear(start(parent("sess_one"), &json!([{ "sleep": 10_000 }])));
+    assert!(stage.hear(close()).is_empty());
+    let from = somebody(kind::SESSION, "sess_one");
+    let told = stage.give(Input::Message { from, message: close() }).unwrap().1;
+    assert_eq!(classes(&told), ["turn.failed", "subagent.closed"]);
+}
+
+#[test]
 fn p11_a_close_waits_for_children_and_a_second_one_does_not_hurry_it() {
     let mut stage = stage();
-    stage.hear(start(parent("sess_one"), &json!([{ "spawn": { "count": 2, "script": [] } }])));
+    stage.hear(start(own_parent(), &json!([{ "spawn": { "count": 2, "script": [] } }])));
     stage.hear(close());
     stage.hear(child(SubagentStatus::Cancelled, true));
     stage.hear(close());

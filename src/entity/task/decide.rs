@@ -430,7 +430,8 @@ impl Step<'_> {
                 self.work.watchers.remove(&task);
             }
             Message::DependencyEnded { task, status } => self.need_ended(&task, status),
-            Message::Close(close) => self.close(close),
+            Message::Close(close) if self.is_parent(from) => self.close(close),
+            Message::Close(_) => {}
             Message::GoOn { turn: None } => self.work_children(),
             Message::ChildEnded { ref parent, ref id, status, live, again, .. } if parent.turn.is_none() => {
                 self.work.children.ended(parent.group, id, status, live, again);
@@ -483,6 +484,11 @@ impl Step<'_> {
         }
         self.attempt_ended(ending);
         self.settle();
+    }
+
+    /// Whether that is whose child this is: nobody else's script closes it by naming it.
+    fn is_parent(&self, from: &Address) -> bool {
+        self.work.parent.as_ref().is_some_and(|parent| parent.address == *from)
     }
 
     fn refuse_second_parent(&mut self, start: Start) {

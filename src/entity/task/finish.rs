@@ -182,6 +182,11 @@ impl Step<'_> {
             return Ok(());
         }
         if self.work.status == TaskStatus::Cancelling {
+            // Somebody else had only the task itself cancelled.
+            if let Some(ending) = self.work.ending.as_mut().filter(|ending| propagate && ending.alone) {
+                ending.alone = false;
+                self.close_rest(&Close { reason, by: by.to_owned() });
+            }
             return Ok(());
         }
         self.set_status(TaskStatus::Cancelling);

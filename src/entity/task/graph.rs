@@ -134,6 +134,13 @@ impl Step<'_> {
     pub(super) fn unlink(&mut self, kind: &str, target: &str) -> Result<(), Error> {
         self.require_open("be unlinked")?;
         let other = TaskId::parse(target).map_err(|error| Error::invalid("to", error.to_string()))?;
+        if kind == BLOCKS {
+            // Also one that a link has left behind of which nobody knows whether it was taken on.
+            self.draft.clear_record(records::edge(&other, &self.work.id));
+            if !self.work.needs.contains_key(&other) {
+                return Ok(());
+            }
+        }
         let updated = TaskDependencyUpdated {
             kind: kind.to_owned(),
             target: other.clone(),
@@ -142,10 +149,9 @@ impl Step<'_> {
             removed: true,
         };
         self.tell(updated);
-        if kind == BLOCKS && self.work.needs.remove(&other).is_some() {
+        if self.work.needs.remove(&other).is_some() {
             let to = self.draft.peer(crate::entity::kind::TASK, other.as_str());
             self.draft.send(to, Message::Unwatch { task: self.work.id.clone() });
-            self.draft.clear_record(records::edge(&other, &self.work.id));
             self.unblock();
         }
         Ok(())

@@ -71,6 +71,13 @@ fn p11_a_task_that_is_over_is_neither_late_nor_lost_nor_tried_again() {
 }
 
 #[test]
+fn a_task_is_closed_by_nobody_who_is_not_its_parent() {
+    let mut stage = stage(json!({}));
+    assert!(stage.hear(Message::Close(Close { reason: None, by: by() })).is_empty());
+    assert_eq!(stage.status(), TaskStatus::Running);
+}
+
+#[test]
 fn p11_a_retry_that_was_waiting_does_not_come_after_a_cancel() {
     let policy = json!({ "maxAttempts": 3, "backoffMs": 1_000, "maxBackoffMs": 1_000 });
     let mut stage = stage(json!({ "retryPolicy": policy }));
