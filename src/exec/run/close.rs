@@ -52,6 +52,7 @@ impl Run {
             let error = Failure::new("cancelled", "the run was ended");
             let attempt = self.tries + request.attempt;
             self.tell(draft, ModelFailed { error, attempt, ..Default::default() });
+            self.tell_cost(draft);
             self.request = None;
         }
     }
@@ -89,6 +90,7 @@ impl Run {
     pub(super) fn end(&mut self, ending: Ending, draft: &mut Draft<'_>) -> Ending {
         self.phase = Phase::Over;
         draft.cancel_timer(self.timer("deadline"));
+        self.ask_at_end(&ending, draft);
         match &ending.error {
             None => {
                 let completed = TurnCompleted {

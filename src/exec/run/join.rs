@@ -19,6 +19,7 @@ impl Run {
             input,
             depth: self.depth + 1,
             what,
+            budget: self.budget(draft.engine),
         }
     }
 

@@ -14,7 +14,9 @@ mod action;
 mod budget;
 mod calls;
 mod close;
+mod context;
 mod ending;
+mod hooks;
 mod join;
 mod model;
 mod result;
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use self::source::part_size;
 pub use self::{
     action::{Asked, Response},
+    context::History,
     ending::Ending,
     source::Source,
     start::{NewRun, STEP_RETRIES_MAX},
@@ -87,6 +90,9 @@ pub struct Run {
     has_catalog: bool,
     paused: bool,
     ending: Option<Ending>,
+    /// The turns before it.
+    #[serde(default)]
+    history: Option<History>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +118,9 @@ struct Request {
     attempt: u32,
     /// How much of what was steered it carries.
     heard: usize,
+    /// What its answer has used up so far.
+    #[serde(default)]
+    used: Used,
 }
 
 impl Run {
@@ -207,8 +216,9 @@ impl Run {
         }
     }
 
-    /// Routes, and fetches the input when it is not here.
+    /// Whether it may begin, which model it asks, and what that is told.
     fn prepare(&mut self, draft: &mut Draft<'_>) -> Result<Phase, Ending> {
+        self.ask_before_start(draft)?;
         let request = RoutingRequest { agent: &self.agent, model: self.model.as_deref() };
         match draft.engine.router.route(&request) {
             Route::Single { provider, model, source } => {
@@ -227,6 +237,7 @@ impl Run {
                 return Err(Ending::failed(Failure::new("not_found", reason)));
             }
         }
+        self.tell_context(draft);
         Ok(Phase::Ready)
     }
 

@@ -5,7 +5,7 @@ use cadre_cluster::host::EffectPolicy;
 use super::{Ending, Phase, Request, Run, Source};
 use crate::{
     exec::{
-        Draft, Effect, Outcome,
+        Draft, Effect, Outcome, Used,
         provider::{Answer, ModelRequest, Stop},
     },
     fact::{
@@ -38,6 +38,7 @@ impl Run {
             position: self.position.clone(),
             attempt: self.attempt,
             failures: self.failures.get(&self.position).copied().unwrap_or(0),
+            history: self.history.clone(),
         };
         if self.request.is_none() {
             self.used.steps += 1;
@@ -66,7 +67,8 @@ impl Run {
     fn requested(&mut self, attempt: u32, draft: &mut Draft<'_>) {
         let id: RequestId = draft.ids.next();
         let heard = self.request.as_ref().map_or(0, |request| request.heard);
-        self.request = Some(Request { id, since: draft.now, said_bytes: 0, attempt, heard });
+        self.request =
+            Some(Request { id, since: draft.now, said_bytes: 0, attempt, heard, used: Used::default() });
         let requested = ModelRequested {
             model: self.model.clone().unwrap_or_default(),
             provider: self.provider.clone(),
@@ -109,6 +111,9 @@ impl Run {
         }
         self.position = answer.position;
         self.used.add(&answer.used);
+        if let Some(request) = &mut self.request {
+            request.used.add(&answer.used);
+        }
         for text in answer.deltas {
             self.said(text, draft);
         }
@@ -124,12 +129,13 @@ impl Run {
                 text_bytes: request.said_bytes,
                 stop_reason: Some(if answer.stop == Stop::End { "end_turn" } else { "tool_use" }.into()),
                 calls: self.calls.len() as u32,
-                usage: Some(answer.used.usage()),
+                usage: Some(request.used.usage()),
                 duration_ms: Some(draft.now.0.saturating_sub(request.since.0)),
                 model: None,
             };
             self.tell(draft, completed);
         }
+        self.tell_cost(draft);
         self.request = None;
         if self.calls.is_empty() {
             return Some(Ending::completed());
@@ -147,6 +153,7 @@ impl Run {
         let will_retry = failure.retryable && self.tries < self.retries_max;
         let attempt = self.tries + self.request.as_ref().map_or(1, |request| request.attempt);
         self.tell(draft, ModelFailed { error: failure.clone(), attempt, will_retry, ..Default::default() });
+        self.tell_cost(draft);
         self.request = None;
         if !will_retry {
             return Some(Ending::failed(failure));

@@ -25,8 +25,12 @@ impl Run {
             return None;
         }
         match result {
-            EffectResult::Done(Outcome::Returned(Ok(output))) => self.returned(index, output, draft),
-            EffectResult::Done(Outcome::Returned(Err(failure))) => self.failed(index, failure, None, draft),
+            EffectResult::Done(Outcome::Returned(result)) => {
+                match self.ask_after_tool(index, result, draft) {
+                    Ok(output) => self.returned(index, output, draft),
+                    Err(failure) => self.failed(index, failure, None, draft),
+                }
+            }
             EffectResult::Lost => {
                 let failure = unfinished(EffectResult::Lost);
                 self.failed(index, failure.clone(), Some("lost"), draft);

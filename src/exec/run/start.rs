@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cadre_cluster::clock::Timestamp;
 
-use super::{Phase, Run, Source};
+use super::{History, Phase, Run, Source};
 use crate::{
     exec::{Budget, Children, Draft, Used},
     fact::{
@@ -35,8 +35,10 @@ pub struct NewRun {
     pub source: Source,
     /// How often a step is tried again.
     pub retries_max: u32,
-    /// What it may use up.
-    pub budget: Budget,
+    /// What it may use up, when that is less than what the node allows.
+    pub budget: Option<Budget>,
+    /// The turns before it, when it knows of any.
+    pub history: Option<History>,
     /// Until when it has time.
     pub deadline: Option<Timestamp>,
 }
@@ -45,7 +47,7 @@ pub struct NewRun {
 pub const STEP_RETRIES_MAX: u32 = 3;
 
 impl Run {
-    fn new(new: NewRun) -> Self {
+    fn new(new: NewRun, budget: Budget) -> Self {
         Self {
             thread: new.thread,
             turn: new.turn,
@@ -64,12 +66,13 @@ impl Run {
             failures: BTreeMap::new(),
             tries: 0,
             retries_max: new.retries_max,
-            budget: new.budget,
+            budget: budget.within(new.budget),
             calls: Vec::new(),
             steered: Vec::new(),
             has_catalog: false,
             paused: false,
             ending: None,
+            history: new.history,
         }
     }
 
@@ -85,16 +88,17 @@ impl Run {
             depth: 0,
             source: Source::Inline(Vec::new()),
             retries_max: 0,
-            budget: Budget::default(),
+            budget: None,
+            history: None,
             deadline: None,
         };
-        Self { phase: Phase::Over, ..Self::new(new) }
+        Self { phase: Phase::Over, ..Self::new(new, Budget::default()) }
     }
 
     /// Begins. `with_catalog` says the tools right away; otherwise they are said before the first is called.
     pub fn begin(new: NewRun, source: &str, with_catalog: bool, draft: &mut Draft<'_>) -> Self {
         let deadline = new.deadline;
-        let mut run = Self::new(new);
+        let mut run = Self::new(new, draft.engine.budget);
         let started = TurnStarted {
             agent: run.agent.clone(),
             attempt: run.attempt,

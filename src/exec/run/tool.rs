@@ -3,12 +3,12 @@
 use cadre_cluster::host::{EffectPolicy, Repeat};
 use serde_json::Value;
 
-use super::{Run, action::PERMISSION_DECISIONS};
+use super::{Run, action::PERMISSION_DECISIONS, hooks::Before};
 use crate::{
-    exec::{Call, Draft, Effect, HookPoint, PermissionRequest, Permit, Verdict, call::CallState},
+    exec::{Call, Draft, Effect, PermissionRequest, Permit, call::CallState},
     fact::{
         Failure,
-        payload::{ActionRequired, HookCompleted, HookStarted, PermissionEvaluated, PermissionRule},
+        payload::{ActionRequired, PermissionEvaluated, PermissionRule},
     },
 };
 
@@ -29,10 +29,14 @@ impl Run {
             self.tell_started(index, draft);
             return self.failed(index, Failure::new("invalid_argument", reason), None, draft);
         }
-        if let Some(reason) = self.blocked_by_hook(name, draft) {
-            self.tell_started(index, draft);
-            return self.failed(index, Failure::new("blocked", reason), None, draft);
-        }
+        let doubt = match self.ask_before_tool(index, name, args, draft) {
+            Before::Pass => None,
+            Before::Ask(reason) => Some(reason),
+            Before::Deny(failure) => {
+                self.tell_started(index, draft);
+                return self.failed(index, failure, None, draft);
+            }
+        };
         let request = PermissionRequest {
             session: Some(&draft.session),
             agent: &self.agent,
@@ -61,15 +65,16 @@ impl Run {
         let around = self.call_ids(index);
         draft.tell_within(&around, self.scope(), evaluated);
         match ruling.permit {
-            Permit::Allow => self.run_tool(index, draft),
+            Permit::Allow if doubt.is_none() => self.run_tool(index, draft),
             Permit::Deny => {
                 self.tell_started(index, draft);
                 self.failed(index, Failure::new("forbidden", ruling.reason), None, draft);
             }
-            Permit::Ask => {
+            Permit::Allow | Permit::Ask => {
+                let why = doubt.map_or_else(String::new, |doubt| format!(" ({doubt})"));
                 let required = ActionRequired {
                     action_type: "tool_permission".into(),
-                    prompt: format!("Allow {name}?"),
+                    prompt: format!("Allow {name}?{why}"),
                     decisions: PERMISSION_DECISIONS.map(String::from).to_vec(),
                     tool_name: Some(name.to_owned()),
                     decision_kind: Some("allow_or_deny".into()),
@@ -96,28 +101,6 @@ impl Run {
         let effect = Effect::Tool { call: call.clone(), name, args, session, stored };
         draft.start_effect(self.effect(&format!("tool/{call}")), effect, policy);
         self.calls[index].state = CallState::Running { since: draft.now };
-    }
-
-    fn blocked_by_hook(&self, tool: &str, draft: &mut Draft<'_>) -> Option<String> {
-        for hook in draft.engine.hooks.iter().filter(|hook| hook.is_for(HookPoint::BeforeTool)) {
-            let point = HookPoint::BeforeTool.as_str().to_owned();
-            let started =
-                HookStarted { hook: hook.name().to_owned(), point: point.clone(), ..Default::default() };
-            draft.tell_within(&self.around, self.scope(), started);
-            let verdict = hook.run(HookPoint::BeforeTool, tool);
-            let outcome = if verdict == Verdict::Pass { "pass" } else { "block" };
-            let completed = HookCompleted {
-                hook: hook.name().to_owned(),
-                point,
-                outcome: Some(outcome.into()),
-                ..Default::default()
-            };
-            draft.tell_within(&self.around, self.scope(), completed);
-            if let Verdict::Block { reason } = verdict {
-                return Some(reason);
-            }
-        }
-        None
     }
 }
 
