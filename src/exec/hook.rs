@@ -4,7 +4,9 @@
 //! what follows from that. One that is not for a point costs nothing and leaves nothing. A hook can say no where permission
 //! says yes, never the other way round (P10).
 
-use super::{Ending, ToolOutput};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Ending, Engine, Permit, ToolOutput};
 use crate::fact::{Failure, payload::FailurePolicy};
 
 /// Where a hook may speak.
@@ -97,4 +99,52 @@ pub trait Hook: Send + Sync + 'static {
 
     /// What it says. An error is a failure of the hook, and so is a panic.
     fn run(&self, request: &HookRequest<'_>) -> Result<Verdict, Failure>;
+}
+
+/// Asks a hook. Whatever it does, there is an answer.
+pub(crate) fn ask(hook: &dyn Hook, request: &HookRequest<'_>) -> Result<Verdict, Failure> {
+    let said = catch_unwind(AssertUnwindSafe(|| hook.run(request)));
+    match said.unwrap_or_else(|_| Err(Failure::new("internal", "the hook panicked"))) {
+        Ok(Verdict::Replace { .. }) if request.point != HookPoint::AfterTool => {
+            let message = format!("a hook replaces nothing at {}", request.point.as_str());
+            Err(Failure::new("invalid_argument", message))
+        }
+        said => said,
+    }
+}
+
+/// What follows from the failure of a hook.
+pub(crate) fn permit_after_failure(policy: FailurePolicy, point: HookPoint) -> Permit {
+    match (policy, point) {
+        (FailurePolicy::Open, _) => Permit::Allow,
+        (FailurePolicy::Ask, HookPoint::BeforeTool) => Permit::Ask,
+        _ => Permit::Deny,
+    }
+}
+
+pub(crate) fn why_failed(hook: &dyn Hook, error: &Failure) -> String {
+    format!("the hook {} failed: {}", hook.name(), error.message)
+}
+
+impl Engine {
+    /// What hooks would leave of the permission for a call that is not made, and why. Nothing is told.
+    pub(crate) fn hooks_would_leave(&self, request: &HookRequest<'_>) -> Option<(Permit, String)> {
+        let mut left = None;
+        for hook in self.hooks.iter().filter(|hook| hook.is_for(request.point)) {
+            let (permit, reason) = match ask(&**hook, request) {
+                Ok(Verdict::Block { reason }) => (Permit::Deny, reason),
+                Ok(_) => continue,
+                Err(error) => {
+                    let permit = permit_after_failure(hook.failure_policy(), request.point);
+                    (permit, why_failed(&**hook, &error))
+                }
+            };
+            match permit {
+                Permit::Allow => {}
+                Permit::Ask => left = Some((permit, reason)),
+                Permit::Deny => return Some((permit, reason)),
+            }
+        }
+        left
+    }
 }

@@ -1,13 +1,14 @@
 //! What hooks say about a run, and what follows from it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::{Ending, Run};
 use crate::{
-    exec::{Call, Draft, Hook, HookPoint, HookRequest, ToolOutput, Verdict},
+    exec::{
+        Call, Draft, Hook, HookPoint, HookRequest, Permit, ToolOutput, Verdict,
+        hook::{ask, permit_after_failure, why_failed},
+    },
     fact::{
         Failure, Ids,
-        payload::{FailurePolicy, HookCompleted, HookFailed, HookStarted},
+        payload::{HookCompleted, HookFailed, HookStarted},
     },
 };
 
@@ -128,16 +129,7 @@ impl Run {
         let subject = Some(request.subject().to_owned());
         let started = HookStarted { hook: name.clone(), point: point.clone(), subject, ..Default::default() };
         draft.tell_within(around, self.scope(), started);
-        let said = catch_unwind(AssertUnwindSafe(|| hook.run(request)))
-            .unwrap_or_else(|_| Err(Failure::new("internal", "the hook panicked")));
-        let said = match said {
-            Ok(Verdict::Replace { .. }) if request.point != HookPoint::AfterTool => {
-                let message = format!("a hook replaces nothing at {}", request.point.as_str());
-                Err(Failure::new("invalid_argument", message))
-            }
-            said => said,
-        };
-        let (outcome, reason, follows) = match said {
+        let (outcome, reason, follows) = match ask(hook, request) {
             Ok(Verdict::Pass) => ("pass", None, Follows::Nothing),
             Ok(Verdict::Block { reason }) => {
                 let failure = Failure::new(BLOCKED, reason);
@@ -151,14 +143,14 @@ impl Run {
                 metrics::counter!("cadre_hook_failures_total", "hook" => name.clone()).increment(1);
                 let error = Failure::new(error.code, error.message);
                 let policy = hook.failure_policy();
-                let reason = format!("the hook {name} failed: {}", error.message);
+                let reason = why_failed(hook, &error);
                 let failed =
                     HookFailed { hook: name, point, error, failure_policy: policy, ..Default::default() };
                 draft.tell_within(around, self.scope(), failed);
-                return match (policy, request.point) {
-                    (FailurePolicy::Open, _) => Follows::Nothing,
-                    (FailurePolicy::Ask, HookPoint::BeforeTool) => Follows::Ask(reason),
-                    _ => Follows::Block(Failure::new(BLOCKED, reason)),
+                return match permit_after_failure(policy, request.point) {
+                    Permit::Allow => Follows::Nothing,
+                    Permit::Ask => Follows::Ask(reason),
+                    Permit::Deny => Follows::Block(Failure::new(BLOCKED, reason)),
                 };
             }
         };

@@ -99,6 +99,11 @@ impl Run {
             Ok(answer) => answer,
             Err(failure) => return self.not_answered(failure, draft),
         };
+        // Whatever becomes of it, it is paid for.
+        self.used.add(&answer.used);
+        if let Some(request) = &mut self.request {
+            request.used.add(&answer.used);
+        }
         let calls = std::mem::take(&mut answer.calls);
         if answer.stop == Stop::Calls
             && let Err(failure) = self.open_calls(calls, draft)
@@ -110,10 +115,6 @@ impl Run {
             self.steered.drain(..std::mem::take(&mut request.heard).min(self.steered.len()));
         }
         self.position = answer.position;
-        self.used.add(&answer.used);
-        if let Some(request) = &mut self.request {
-            request.used.add(&answer.used);
-        }
         for text in answer.deltas {
             self.said(text, draft);
         }
@@ -181,6 +182,7 @@ impl Run {
         let attempt_before = self.tries + request.attempt;
         let failed = ModelFailed { error, attempt: attempt_before, will_retry: true, ..Default::default() };
         self.tell(draft, failed);
+        self.tell_cost(draft);
         self.requested(attempt, draft);
     }
 }
