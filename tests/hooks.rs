@@ -116,6 +116,7 @@ async fn p10_a_block_before_a_tool_denies_that_call_and_no_other() {
     let completed = of(&events, "hook.completed");
     let outcomes: Vec<_> = completed.iter().map(|event| &event["payload"]["outcome"]).collect();
     assert_eq!(outcomes, ["block", "pass"]);
+    assert!(failed[0]["toolCallId"].is_string(), "{:#}", failed[0]);
     assert_eq!(
         completed[0]["toolCallId"], failed[0]["toolCallId"],
         "the fact says which call: {:#}",

@@ -38,7 +38,8 @@ arguments! {
         max_runtime_ms: Option<u64>,
         /// When it runs. Absent: now, once.
         schedule: Option<Schedule>,
-        /// What each attempt at an item may use up.
+        /// What each attempt at an item may use up: at least one bound. It can only lower what the task and the node
+        /// allow.
         budget: Option<RunBudget>,
     }
 

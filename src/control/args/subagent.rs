@@ -55,7 +55,7 @@ arguments! {
         model_policy: Option<Object>,
         /// How long it may take, in milliseconds, at most 30 days.
         deadline_ms: Option<u64>,
-        /// What each attempt may use up.
+        /// What each attempt may use up: at least one bound. It can only lower what the parent and the node allow.
         budget: Option<RunBudget>,
     }
 

@@ -50,7 +50,8 @@ arguments! {
         deadline_ms: Option<u64>,
         /// How urgent it is, in the words of the tenant: `low`, `high`, …
         priority: Option<String>,
-        /// What it may use up.
+        /// What it may use up: at least one bound. It can only lower what the node allows. A turn that has used it up fails
+        /// with `budget_exceeded`; whatever it starts is bound by the same, each for itself.
         budget: Option<RunBudget>,
     }
 }
