@@ -162,6 +162,33 @@ async fn a_budget_that_is_just_enough_is_enough_and_an_answer_that_has_begun_may
 }
 
 #[tokio::test]
+async fn p9_an_answer_whose_money_runs_out_between_two_parts_ends_there() {
+    let rig = Rig::start().await;
+    let script = json!([{ "usage": { "costUsd": 0.5 } }, { "say": "abc", "chunks": 3, "delayMs": 10 }]);
+    let answer = rig.call("submit_turn", bounded("sess_a", json!({ "costUsd": 0.5 }), script)).await;
+    let ended = rig.turn_over("sess_a", answer["turnId"].as_str().unwrap()).await;
+    assert_eq!(ended["payload"]["error"]["code"], "budget_exceeded");
+    let events = rig.checked("sess_a").await;
+    let told = ["model.delta", "model.completed", "model.failed", "cost.recorded", "limit.changed"];
+    assert_eq!(told.map(|class| count(&events, class)), [1, 0, 1, 1, 1]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p2_a_budget_outlives_a_crash() {
+    let rig = Rig::start().await;
+    let script = json!([{ "usage": { "inputTokens": 5 } }, { "tool": "echo" }, { "usage": { "inputTokens": 5 } },
+        { "sleep": 300 }, { "say": "never" }]);
+    let answer = rig.call("submit_turn", bounded("sess_a", json!({ "tokens": 10 }), script)).await;
+    rig.until("sess_a", |event| event["type"] == "run.status").await;
+    let rig = rig.crash().await;
+    let ended = rig.turn_over("sess_a", answer["turnId"].as_str().unwrap()).await;
+    assert_eq!(ended["payload"]["error"]["message"], "the budget of 10 tokens is used up");
+    assert_eq!(count(&rig.checked("sess_a").await, "model.requested"), 2);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn what_an_answer_costs_is_recorded_and_what_is_free_is_not() {
     let rig = Rig::start().await;
     let dear = |usd: f64| json!({ "usage": { "inputTokens": 10, "outputTokens": 1, "costUsd": usd } });
