@@ -407,3 +407,26 @@ fn dev_says_where_it_serves_to_programs_too() {
     assert_eq!(ready["event"], "ready");
     assert!(ready["url"].as_str().unwrap().starts_with("http://127.0.0.1:"));
 }
+
+#[test]
+fn submit_bounds_what_a_turn_may_use_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(folder.path(), "127.0.0.1:0");
+    let script = r#"[{"usage": {"inputTokens": 10, "costUsd": 0.5}}, {"tool": "echo"}, {"say": "done"}]"#;
+    for (bound, used_up) in [
+        (["--max-steps", "1"], "the budget of 1 steps is used up"),
+        (["--max-tokens", "10"], "the budget of 10 tokens is used up"),
+        (["--max-cost-usd", "0.5"], "the budget of 0.5 USD is used up"),
+    ] {
+        let output = dev.run(&[&["submit", "--wait", script], &bound[..]].concat());
+        assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+        assert!(err(&output).contains(used_up), "{}", err(&output));
+    }
+    let enough = ["--max-steps", "2", "--max-tokens", "100", "--max-cost-usd", "1", "--deadline-ms", "60000"];
+    let output = dev.run(&[&["submit", "--wait", script], &enough[..]].concat());
+    assert_eq!((output.status.code(), out(&output).contains("done")), (Some(0), true), "{}", err(&output));
+    let refused = dev.run(&["submit", "--max-cost-usd", "0", script]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("options.budget.costUsd"), "{}", err(&refused));
+    dev.stop();
+}

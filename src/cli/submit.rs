@@ -28,6 +28,7 @@ use super::{
 Examples:
   cadre submit --wait '[{\"say\": \"hello\", \"chunks\": 3, \"delayMs\": 200}]'
   cadre submit --script demo.json --session demo
+  cadre submit --wait --max-steps 20 --max-cost-usd 0.50 --script demo.json
   cadre submit --wait --deadline-ms 60000 --key nightly-2026-05-11 --script nightly.json
   echo '[{\"tool\": \"echo\", \"args\": {\"a\": 1}}]' | cadre submit -"
 )]
@@ -47,6 +48,15 @@ pub struct Args {
     /// How long the turn may take, in milliseconds, until it is timed out
     #[arg(long, value_name = "MS")]
     deadline_ms: Option<u64>,
+    /// How often the turn may ask its model, until it fails as over its budget
+    #[arg(long, value_name = "N")]
+    max_steps: Option<u32>,
+    /// How many tokens the turn may use, in and out
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u64>,
+    /// How much the turn may cost, in US dollars
+    #[arg(long, value_name = "USD")]
+    max_cost_usd: Option<f64>,
     /// Submit it once, however often this is sent with this key (8 to 128 characters)
     #[arg(long)]
     key: Option<String>,
@@ -76,7 +86,17 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
         arguments["agent"] = agent.into();
     }
     if let Some(ms) = args.deadline_ms {
-        arguments["options"] = json!({ "deadlineMs": ms });
+        arguments["options"]["deadlineMs"] = ms.into();
+    }
+    let bounds = [
+        ("steps", args.max_steps.map(Value::from)),
+        ("tokens", args.max_tokens.map(Value::from)),
+        ("costUsd", args.max_cost_usd.map(Value::from)),
+    ];
+    for (name, bound) in bounds {
+        if let Some(bound) = bound {
+            arguments["options"]["budget"][name] = bound;
+        }
     }
     let key = args.key.map(|key| ("idempotency-key", key));
     let answer = client.call_with("submit_turn", &arguments, key.as_slice())?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Named, job::NewJob, session::fingerprint};
 use crate::{
     control::args::CreateTask,
-    exec::{Run, Source},
+    exec::{Budget, Run, Source},
     fact::{
         Failure,
         id::{ItemId, JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
@@ -110,6 +110,9 @@ pub struct Start {
     pub depth: u32,
     /// What it shall be.
     pub what: Child,
+    /// What a run of it may use up, when that is less than what the node allows.
+    #[serde(default)]
+    pub budget: Option<Budget>,
 }
 
 impl Start {

@@ -3,7 +3,7 @@
 use super::{Child, Lineage, Message, Start, SubagentSpec, kind, session::fingerprint};
 use crate::{
     control::{Error, args::SpawnSubagent},
-    exec::{Children, Draft, Group, Names, Source},
+    exec::{Budget, Children, Draft, Group, Names, Source},
     fact::id::{Id, SubagentId, ThreadId, TurnId},
     scripted::Join,
 };
@@ -18,6 +18,8 @@ pub struct Spawner<'a> {
     pub agent: &'a str,
     /// How deep the parent is.
     pub depth: u32,
+    /// What the parent may use up, when that is less than what the node allows.
+    pub budget: Option<Budget>,
 }
 
 /// What the caller is told of a new subagent.
@@ -81,6 +83,7 @@ impl Spawner<'_> {
             input: source,
             depth: self.depth + 1,
             what: Child::Subagent(spec),
+            budget: Budget::lower(self.budget, args.budget.map(Budget::from)),
         };
         let names = Names::One { kind: kind::SUBAGENT.into(), id: subagent.to_string() };
         children.add(Group::new(names, 1, Join::None, None, start));

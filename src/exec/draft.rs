@@ -53,7 +53,7 @@ pub struct Draft<'a> {
 }
 
 enum EffectChange {
-    Start(String, Effect, EffectPolicy),
+    Start(String, Box<Effect>, EffectPolicy),
     Cancel(String),
 }
 
@@ -176,7 +176,7 @@ impl<'a> Draft<'a> {
 
     /// Starts an effect.
     pub fn start_effect(&mut self, id: impl Into<String>, effect: Effect, policy: EffectPolicy) {
-        self.effects.push(EffectChange::Start(id.into(), effect, policy));
+        self.effects.push(EffectChange::Start(id.into(), Box::new(effect), policy));
     }
 
     /// Stops an effect; its result is ignored.
@@ -247,7 +247,7 @@ impl<'a> Draft<'a> {
         }
         for change in self.effects {
             decision = match change {
-                EffectChange::Start(id, effect, policy) => decision.start_effect(id, &effect, policy),
+                EffectChange::Start(id, effect, policy) => decision.start_effect(id, &*effect, policy),
                 EffectChange::Cancel(id) => decision.cancel_effect(id),
             };
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    builtin,
+    Budget, builtin,
     hook::Hook,
     permission::{Permission, ReadOnlyRuns},
     provider::Provider,
@@ -28,6 +28,8 @@ pub struct Engine {
     pub blobs: Option<Blobs>,
     /// How much there may be of everything.
     pub limits: Limits,
+    /// What one run may use up: whoever asks for one can only ask for less.
+    pub budget: Budget,
     providers: BTreeMap<String, Arc<dyn Provider>>,
     tools: BTreeMap<String, Arc<dyn Tool>>,
 }
@@ -81,6 +83,7 @@ impl Engine {
             hooks: Vec::new(),
             blobs,
             limits: Limits::default(),
+            budget: Budget::default(),
             providers: BTreeMap::new(),
             tools: BTreeMap::new(),
         };

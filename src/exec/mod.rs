@@ -20,15 +20,15 @@ mod router;
 mod run;
 mod tool;
 
-pub use budget::{Budget, Used};
+pub use budget::{Budget, Reached, Used};
 pub use call::{Call, OpenCall};
 pub use children::{Children, Group, Names, Tally};
 pub use draft::{Change, Draft, Room};
 pub use effect::{Effect, Outcome, ToolOutput};
 pub use engine::{Engine, Limits};
-pub use hook::{Hook, HookPoint, Verdict};
+pub use hook::{Hook, HookPoint, HookRequest, Verdict};
 pub use permission::{Permission, PermissionRequest, Permit, Ruling};
 pub use provider::{Answer, ModelError, ModelRequest, Provider, Stop};
 pub use router::{Route, Router, RoutingRequest};
-pub use run::{Asked, Ending, NewRun, Response, Run, STEP_RETRIES_MAX, Source, split_name};
+pub use run::{Asked, Ending, History, NewRun, Response, Run, STEP_RETRIES_MAX, Source, split_name};
 pub use tool::{Tool, ToolContext, ToolError, ToolReturn, ToolSpec};

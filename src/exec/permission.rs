@@ -15,8 +15,8 @@ pub struct PermissionRequest<'a> {
     pub read_only: bool,
 }
 
-/// What follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What follows, from the least strict to the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Permit {
     /// Go on.
     Allow,

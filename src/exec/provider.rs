@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Used};
+use super::{Call, History, Used};
 use crate::fact::{
     Failure, Part,
     id::{BlobRef, TurnId},
@@ -26,6 +26,9 @@ pub struct ModelRequest {
     pub attempt: u32,
     /// How often this very request has failed before, in all attempts.
     pub failures: u32,
+    /// The turns before this one that belong to its context, as `context.resolved` tells of them.
+    #[serde(default)]
+    pub history: Option<History>,
 }
 
 /// What a model says.

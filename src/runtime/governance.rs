@@ -10,7 +10,7 @@ use crate::{
         },
         result::{Acked, Answer, PermissionState, PermissionVerdict, ProcessState, Reconnected, VerdictRule},
     },
-    exec::{PermissionRequest, Response},
+    exec::{HookPoint, HookRequest, PermissionRequest, Response, Ruling},
     fact::status::ActionStatus,
 };
 
@@ -34,10 +34,23 @@ impl Runtime {
             read_only: tool.is_some_and(|tool| tool.spec().read_only),
         };
         let ruling = self.engine.permission.evaluate(&asked);
+        let arguments = args.args.as_ref().map(ToString::to_string);
+        let about = HookRequest {
+            tool: args.tool.as_deref(),
+            args: arguments.as_deref(),
+            ..HookRequest::new(HookPoint::BeforeTool, asked.agent)
+        };
+        let left = tool.and_then(|_| self.engine.hooks_would_leave(&about));
+        let by_rules = ruling.permit;
+        let is_hook = left.as_ref().is_some_and(|(permit, _)| ruling.permit < *permit);
+        let ruling = match left.filter(|_| is_hook) {
+            Some((permit, reason)) => Ruling { permit, source: "hook".into(), reason, ..ruling },
+            None => ruling,
+        };
         let rules = ruling.rules.into_iter().map(|rule| VerdictRule {
             rule,
-            decision: ruling.permit.into(),
-            decisive: true,
+            decision: by_rules.into(),
+            decisive: !is_hook,
             source: None,
         });
         Ok(Answer::read(PermissionVerdict {

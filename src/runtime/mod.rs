@@ -82,8 +82,22 @@ impl Runtime {
         clock: Arc<dyn Clock>,
         seed: u64,
     ) -> Result<Self, StartError> {
+        Self::start_with(settings, |_| {}, store, bus, clock, seed).await
+    }
+
+    /// The same with more for runs to reach: providers, tools, hooks, bounds. All nodes of a cluster are given the same.
+    pub async fn start_with(
+        settings: Settings,
+        extend: impl FnOnce(&mut Engine),
+        store: Store,
+        bus: Bus,
+        clock: Arc<dyn Clock>,
+        seed: u64,
+    ) -> Result<Self, StartError> {
         let blobs = Blobs::new(store.clone(), clock.clone(), blob::TTL_DEFAULT);
-        let engine = Arc::new(Engine::scripted(Some(blobs.clone())));
+        let mut engine = Engine::scripted(Some(blobs.clone()));
+        extend(&mut engine);
+        let engine = Arc::new(engine);
         let host = Host::new(engine.clone());
         let kinds = Kinds::new()
             .with(Session(host.clone()))

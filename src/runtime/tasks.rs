@@ -75,6 +75,7 @@ impl Runtime {
             input,
             depth: 0,
             what: Child::Task(Named(Box::new(args.clone()))),
+            budget: None,
         };
         let called = match &args.parent_task_id {
             Some(parent) if existing.is_none() || request.key.is_some() => {

@@ -120,6 +120,7 @@ impl Scripted {
         let mut place = Place::of(&request.position);
         let (mut deltas, mut bytes) = (Vec::new(), 0);
         let asked_at = place.clone();
+        let mut used = Used::default();
         let (calls, stop) = loop {
             if deltas.len() >= Self::DELTAS_MAX || bytes >= Self::BYTES_MAX {
                 break (Vec::new(), Stop::Pause { ms: 0 });
@@ -152,6 +153,11 @@ impl Scripted {
                     let failure = Failure { retryable: fail.retryable, ..failure };
                     return Err(ModelError { failure });
                 }
+                Some(Step::Usage(usage)) => {
+                    used.add(usage);
+                    place.next();
+                    continue;
+                }
                 Some(Step::Repeat { .. }) => unreachable!("a place is never at a repeat itself"),
                 Some(Step::Tool(call)) => vec![tool(call)],
                 Some(Step::Tools(calls)) => calls.iter().map(tool).collect(),
@@ -176,7 +182,7 @@ impl Scripted {
             place.next();
             break (call, Stop::Calls);
         };
-        let used = Used { output_tokens: (bytes as u64).div_ceil(4), ..Used::default() };
+        used.output_tokens = used.output_tokens.saturating_add((bytes as u64).div_ceil(4));
         Ok(Answer { deltas, calls, stop, used, position: place.position() })
     }
 }
@@ -237,6 +243,7 @@ mod tests {
             position,
             attempt: 2,
             failures,
+            history: None,
         };
         Scripted::default().answer(&request).unwrap()
     }
@@ -286,6 +293,20 @@ mod tests {
         assert!(ask(script, vec![], 1).is_err());
         assert_eq!(ask(script, vec![], 2).unwrap().deltas, ["yes"]);
         assert!(ask(r#"[{"fail":{}}]"#, vec![], 100).is_err(), "without a number, always");
+    }
+
+    #[test]
+    fn usage_comes_with_the_answer_that_it_stands_before() {
+        let script = r#"[{"usage":{"inputTokens":7,"costUsd":0.5}},{"usage":{"outputTokens":2}},{"say":"abcd"},{"tool":"echo"},{"say":"x"}]"#;
+        let answer = ask(script, vec![], 0).unwrap();
+        assert_eq!(answer.calls.len(), 1);
+        assert_eq!(answer.used, Used { steps: 0, input_tokens: 7, output_tokens: 3, cost_usd: 0.5 });
+        let answer = ask(script, answer.position, 0).unwrap();
+        assert_eq!((answer.used.output_tokens, answer.used.cost_usd), (1, 0.0));
+        let before_failure = r#"[{"usage":{"costUsd":1}},{"fail":{}}]"#;
+        let answer = ask(before_failure, vec![], 0).unwrap();
+        assert_eq!((answer.used.cost_usd, answer.stop), (1.0, Stop::Pause { ms: 0 }));
+        assert!(ask(before_failure, answer.position, 0).is_err());
     }
 
     #[test]

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::exec::Used;
+
 /// A list of steps, run in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
@@ -30,6 +32,8 @@ pub enum Step {
     Sleep(u64),
     /// Fails, some times or always.
     Fail(Fail),
+    /// Reports what this and the next step have used up, as a model does with its answer.
+    Usage(Used),
     /// Runs steps several times.
     Repeat {
         /// How often.
@@ -128,6 +132,15 @@ pub struct TaskStep {
     pub join: bool,
 }
 
+/// See [`Step::Usage`].
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct Usage {
+    input_tokens: u64,
+    output_tokens: u64,
+    cost_usd: f64,
+}
+
 /// See [`Step::Fail`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Fail {
@@ -206,6 +219,9 @@ const NAME_CHARS_MAX: usize = 128;
 const TOOLS_MAX: usize = 16;
 /// What may be decided about one question.
 const DECISIONS_MAX: usize = 16;
+/// What one `usage` reports at most: sums of it stay numbers.
+const TOKENS_MAX: u64 = 1_000_000_000_000;
+const COST_USD_MAX: f64 = 1_000_000.0;
 
 impl Script {
     /// Reads and measures a script. Nothing of a script that is refused is run.
@@ -325,6 +341,9 @@ impl Reader<'_> {
             prose(&fail.message, path, "fail.message")?;
             return Ok(Step::Fail(fail));
         }
+        if let Some(usage) = has("usage") {
+            return Ok(Step::Usage(usage_of(usage, path)?));
+        }
         if has("repeat").is_some() {
             let times = whole(object, "repeat", path)?.unwrap_or(0);
             let times = u32::try_from(times).map_err(|_| wrong(path, "repeat is too large"))?;
@@ -334,7 +353,7 @@ impl Reader<'_> {
                 steps: self.steps(steps, &format!("{path}.steps"), depth + 1)?,
             });
         }
-        let names = "say, tool, tools, approve, spawn, task, sleep, fail, repeat";
+        let names = "say, tool, tools, approve, spawn, task, sleep, fail, usage, repeat";
         Err(wrong(path, format!("is none of the known steps: {names}")))
     }
 
@@ -393,6 +412,18 @@ fn approve_of(value: &Value, path: &str) -> Result<Approve, ScriptError> {
         return Err(wrong(path, format!("approve.expiresMs must be at most {WAIT_MS_MAX}")));
     }
     Ok(approve)
+}
+
+fn usage_of(value: &Value, path: &str) -> Result<Used, ScriptError> {
+    let usage: Usage = typed(value, path, "usage")?;
+    if usage.input_tokens.max(usage.output_tokens) > TOKENS_MAX {
+        return Err(wrong(path, format!("usage must have at most {TOKENS_MAX} tokens")));
+    }
+    if !(0.0..=COST_USD_MAX).contains(&usage.cost_usd) {
+        return Err(wrong(path, format!("usage.costUsd must be 0 to {COST_USD_MAX}")));
+    }
+    let Usage { input_tokens, output_tokens, cost_usd } = usage;
+    Ok(Used { steps: 0, input_tokens, output_tokens, cost_usd })
 }
 
 fn prose(text: &str, path: &str, name: &str) -> Result<(), ScriptError> {
@@ -483,6 +514,10 @@ mod tests {
             (r#"[{"task":{"objective":"o","script":[],"join":"all"}}]"#, "join must be true or false"),
             (r#"[{"fail":{"times":-1}}]"#, "fail"),
             (r#"[{"fail":"now"}]"#, "fail"),
+            (r#"[{"usage":{"costUsd":-1}}]"#, "usage.costUsd must be 0 to"),
+            (r#"[{"usage":{"inputTokens":-1}}]"#, "usage"),
+            (r#"[{"usage":{"outputTokens":1000000000001}}]"#, "usage must have at most"),
+            (r#"[{"usage":{"cost":1}}]"#, "usage"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

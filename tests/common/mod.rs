@@ -19,6 +19,7 @@ pub use self::{
 
 use cadre::{
     control::{Error, result::Answer},
+    exec::Engine,
     fact::{Cursor, Event, Publisher, id::SessionId},
     runtime::{Caller, EventFilter, Runtime, Settings},
 };
@@ -48,18 +49,24 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Rig {
     pub async fn start() -> Self {
-        Self::on(tempfile::tempdir().unwrap()).await
+        Self::start_with(|_| {}).await
     }
 
-    async fn on(folder: TempDir) -> Self {
+    /// With more for runs to reach.
+    pub async fn start_with(extend: impl FnOnce(&mut Engine)) -> Self {
+        Self::on(tempfile::tempdir().unwrap(), extend).await
+    }
+
+    async fn on(folder: TempDir, extend: impl FnOnce(&mut Engine)) -> Self {
         let embedded = Embedded::open(EmbeddedConfig::new(folder.path())).unwrap();
         let host = HostConfig { takeover: Takeover::AtOnce, shards: 16, ..HostConfig::new("test", "one") };
         let publisher = Publisher::new("cadre_test");
         let settings = Settings { host, publisher, deadline: PATIENCE };
         let bus = Arc::new(LocalBus::new());
         let seed = (u64::from(std::process::id()) << 32) | STARTED.fetch_add(1, Ordering::Relaxed);
+        let clock = Arc::new(SystemClock);
         let runtime =
-            Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await.unwrap();
+            Runtime::start_with(settings, extend, embedded.store(), bus, clock, seed).await.unwrap();
         Self { runtime, embedded, folder: Some(folder) }
     }
 
@@ -69,7 +76,7 @@ impl Rig {
         self.runtime.kill().await;
         drop(self.runtime);
         self.embedded.close().await;
-        Self::on(folder).await
+        Self::on(folder, |_| {}).await
     }
 
     /// What everything is stored in.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{declare::arguments, input, limit::Limit, schedule::Schedule};
+use super::{budget::RunBudget, declare::arguments, input, limit::Limit, schedule::Schedule};
 use crate::{
     control::{check, command::Arguments, error::Error},
     fact::{
@@ -38,6 +38,9 @@ arguments! {
         max_runtime_ms: Option<u64>,
         /// When it runs. Absent: now, once.
         schedule: Option<Schedule>,
+        /// What each attempt at an item may use up: at least one bound. It can only lower what the task and the node
+        /// allow.
+        budget: Option<RunBudget>,
     }
 
     /// One item of a new job.
@@ -117,6 +120,7 @@ impl Arguments for CreateJob {
         check::range("concurrency", self.concurrency, check::CONCURRENCY)?;
         check::retry_policy(self.retry_policy.as_ref())?;
         check::range("maxRuntimeMs", self.max_runtime_ms, check::WAIT_MS)?;
+        self.budget.map_or(Ok(()), |budget| budget.check("budget"))?;
         self.schedule.as_ref().map_or(Ok(()), |schedule| schedule.check("schedule"))
     }
 

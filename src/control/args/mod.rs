@@ -5,6 +5,7 @@
 
 mod action;
 mod benchmark;
+mod budget;
 mod channel;
 mod declare;
 mod export;
@@ -26,7 +27,7 @@ mod task_outcome;
 mod turn;
 
 pub use self::{
-    action::*, benchmark::*, channel::*, export::*, job::*, limit::*, parent::*, permission::*, process::*,
-    queue::*, schedule::*, session::*, subagent::*, task::*, task_control::*, task_list::*, task_outcome::*,
-    turn::*,
+    action::*, benchmark::*, budget::*, channel::*, export::*, job::*, limit::*, parent::*, permission::*,
+    process::*, queue::*, schedule::*, session::*, subagent::*, task::*, task_control::*, task_list::*,
+    task_outcome::*, turn::*,
 };

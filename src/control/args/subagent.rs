@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{declare::arguments, input, limit::Limit, parent::ParentId};
+use super::{budget::RunBudget, declare::arguments, input, limit::Limit, parent::ParentId};
 use crate::{
     control::{check, command::Arguments, error::Error, words::words},
     fact::{
@@ -55,6 +55,8 @@ arguments! {
         model_policy: Option<Object>,
         /// How long it may take, in milliseconds, at most 30 days.
         deadline_ms: Option<u64>,
+        /// What each attempt may use up: at least one bound. It can only lower what the parent and the node allow.
+        budget: Option<RunBudget>,
     }
 
     /// Tells a subagent that runs something more: it hears that at its next step. What it has not heard yet is bounded to
@@ -132,6 +134,7 @@ impl Arguments for SpawnSubagent {
         check::name("agent", self.agent.as_deref())?;
         check::name("isolation", self.isolation.as_deref())?;
         check::json("modelPolicy", &self.model_policy, check::OBJECT_BYTES_MAX)?;
+        self.budget.map_or(Ok(()), |budget| budget.check("budget"))?;
         check::range("deadlineMs", self.deadline_ms, check::WAIT_MS)
     }
 

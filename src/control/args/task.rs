@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{declare::arguments, input};
+use super::{budget::RunBudget, declare::arguments, input};
 use crate::{
     control::{check, command::Arguments, error::Error},
     fact::{
@@ -42,7 +42,8 @@ arguments! {
         /// What it works on, in parts, at most 1 MiB. Absent: the objective says it all.
         #[serde(deserialize_with = "input::parts")]
         input: Vec<Part>,
-        /// What it must keep to, at most 16 KiB as JSON.
+        /// What it must keep to, at most 16 KiB as JSON. `budget` is what each attempt of an agent may use up: `steps`,
+        /// `tokens`, `costUsd`. `heartbeatMs` is how often a worker outside has to say how it goes.
         constraints: Object,
         /// What its models need to be able to do, at most 16 KiB as JSON.
         profile: Object,
@@ -107,6 +108,7 @@ impl Arguments for CreateTask {
         check::name("agent", self.agent.as_deref())?;
         check::optional_input("input", &self.input)?;
         check::object("constraints", &self.constraints)?;
+        RunBudget::check_in(&self.constraints)?;
         check::object("profile", &self.profile)?;
         check::json("acceptance", &self.acceptance, check::OBJECT_BYTES_MAX)?;
         check::count("dependsOn", self.depends_on.len(), 0..=check::DEPENDENCIES_MAX)?;
@@ -143,6 +145,7 @@ impl Arguments for UpdateTask {
         check::json("assignee", &self.assignee, check::OBJECT_BYTES_MAX)?;
         check::name("agent", self.agent.as_deref())?;
         check::json("constraints", &self.constraints, check::OBJECT_BYTES_MAX)?;
+        self.constraints.as_ref().map_or(Ok(()), RunBudget::check_in)?;
         check::json("profile", &self.profile, check::OBJECT_BYTES_MAX)?;
         check::json("acceptance", &self.acceptance, check::OBJECT_BYTES_MAX)?;
         check::retry_policy(self.retry_policy.as_ref())?;

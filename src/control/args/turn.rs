@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{declare::arguments, input};
+use super::{budget::RunBudget, declare::arguments, input};
 use crate::{
     control::{check, command::Arguments, error::Error},
     fact::{
@@ -50,6 +50,9 @@ arguments! {
         deadline_ms: Option<u64>,
         /// How urgent it is, in the words of the tenant: `low`, `high`, …
         priority: Option<String>,
+        /// What it may use up: at least one bound. It can only lower what the node allows. A turn that has used it up fails
+        /// with `budget_exceeded`; whatever it starts is bound by the same, each for itself.
+        budget: Option<RunBudget>,
     }
 }
 
@@ -60,6 +63,7 @@ impl Arguments for SubmitTurn {
         check::name("options.model", self.options.model.as_deref())?;
         check::range("options.deadlineMs", self.options.deadline_ms, check::WAIT_MS)?;
         check::name("options.priority", self.options.priority.as_deref())?;
+        self.options.budget.map_or(Ok(()), |budget| budget.check("options.budget"))?;
         check::object("metadata", &self.metadata)
     }
 
@@ -67,7 +71,7 @@ impl Arguments for SubmitTurn {
         json!({
             "sessionId": "sess_demo",
             "input": [{ "type": "text", "text": "What changed since yesterday?" }],
-            "options": { "whenBusy": "queue", "deadlineMs": 60_000 },
+            "options": { "whenBusy": "queue", "deadlineMs": 60_000, "budget": { "steps": 50, "costUsd": 0.5 } },
         })
     }
 }

@@ -119,6 +119,7 @@ impl Step<'_> {
             input: source,
             depth: self.work.depth + 1,
             what: Child::Item(spec),
+            budget: self.work.spec.budget,
         };
         self.draft.send(to, Message::Start(Box::new(start)));
         self.tell_started(slot, &item, view.0.map(|view| *view));

@@ -15,7 +15,7 @@ use super::{Command, Create, Job, Kept, Reply, State, decide, removal};
 use crate::{
     control::Error,
     entity::{Child, Host, Message, Parent, Start},
-    exec::{Draft, Outcome},
+    exec::{Budget, Draft, Outcome},
     fact::{
         Failure,
         id::{JobId, SessionId},
@@ -141,10 +141,11 @@ fn begin<'a>(
 
 /// What a parent asks for.
 fn created(start: Start) -> Result<Create, Error> {
-    let Start { session, parent, lineage, depth, what, .. } = start;
+    let Start { session, parent, lineage, depth, what, budget, .. } = start;
     match what {
         Child::Job(new) => {
-            let (fingerprint, items, spec) = (new.fingerprint, new.items, new.spec);
+            let (fingerprint, items, mut spec) = (new.fingerprint, new.items, new.spec);
+            spec.budget = Budget::lower(spec.budget, budget);
             Ok(Create { session, parent, lineage, depth, fingerprint, items, spec })
         }
         _ => Err(Error::invalid("", "that is no job")),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     control::args::{CreateJob, Schedule},
     entity::{Lineage, Named, Parent},
+    exec::Budget,
     fact::{Part, RetryPolicy, id::SessionId},
 };
 
@@ -59,6 +60,8 @@ pub struct Spec {
     pub max_runtime_ms: Option<u64>,
     /// When it runs. Absent: now, once.
     pub schedule: Option<Schedule>,
+    /// What one attempt at an item may use up.
+    pub budget: Option<Budget>,
 }
 
 impl Spec {
@@ -71,6 +74,7 @@ impl Spec {
             retry_policy: args.retry_policy,
             max_runtime_ms: args.max_runtime_ms,
             schedule: args.schedule.clone(),
+            budget: args.budget.map(Budget::from),
         }
     }
 

@@ -115,7 +115,7 @@ fn room(work: &Work) -> Room {
 pub(super) struct Step<'a> {
     pub work: Work,
     pub draft: Draft<'a>,
-    view: &'a SessionView,
+    pub view: &'a SessionView,
 }
 
 impl Step<'_> {
@@ -304,12 +304,13 @@ impl Step<'_> {
             }
             Some(run) => {
                 let (turn, lineage, depth) = (run.turn.clone(), run.lineage(), run.depth);
-                let spawner = Spawner { turn: Some(&turn), lineage, agent: &agent, depth };
+                let budget = run.budget(self.draft.engine);
+                let spawner = Spawner { turn: Some(&turn), lineage, agent: &agent, depth, budget };
                 spawner.spawn(&mut run.children, args, source, &mut self.draft)?
             }
             None => {
                 let lineage = crate::entity::Lineage::default();
-                let spawner = Spawner { turn: None, lineage, agent: &agent, depth: 0 };
+                let spawner = Spawner { turn: None, lineage, agent: &agent, depth: 0, budget: None };
                 spawner.spawn(&mut self.work.loose, args, source, &mut self.draft)?
             }
         };
@@ -417,6 +418,7 @@ impl Step<'_> {
                 agent: run.agent.clone(),
                 source: run.source().clone(),
                 attempt: run.attempt,
+                budget: run.budget(self.draft.engine),
             });
             if run.children.live() > 0 {
                 thread.lingering.push(run.remains());

@@ -25,7 +25,7 @@ use crate::{
         Error,
         args::{CreateSession, InterruptTurn, SpawnSubagent, SubmitTurn, UpdateSession},
     },
-    exec::{Change, Children, Effect, Outcome, Response, Run, Source},
+    exec::{Budget, Change, Children, Effect, Outcome, Response, Run, Source},
     fact::id::{SessionId, SubagentId, ThreadId, TurnId},
     view::SessionView,
 };
@@ -103,6 +103,9 @@ pub struct Queued {
     pub deadline: Option<Timestamp>,
     /// Which attempt at the same input.
     pub attempt: u32,
+    /// What it may use up.
+    #[serde(default)]
+    pub budget: Option<Budget>,
 }
 
 /// Input whose turn did not complete.
@@ -114,6 +117,9 @@ pub struct Unfinished {
     pub source: Source,
     /// Which attempt it was.
     pub attempt: u32,
+    /// What it was allowed to use up, and what a resume is.
+    #[serde(default)]
+    pub budget: Option<Budget>,
 }
 
 /// What a caller asks of a session.

@@ -4,11 +4,11 @@ use super::{Queued, Reply, Unfinished, decide::Step};
 use crate::{
     control::{Error, args::SubmitTurn},
     entity::{Message, records},
-    exec::{Budget, NewRun, Run, STEP_RETRIES_MAX, Source},
+    exec::{Budget, History, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
-        Failure, Ids, Part,
+        Fact, Failure, Ids, Part,
         id::{ThreadId, TurnId},
-        payload::{QueueChange, QueueChanged, TurnFailed, TurnSubmitted, WhenBusy},
+        payload::{Payload, QueueChange, QueueChanged, TurnFailed, TurnSubmitted, WhenBusy},
         scope::{ThreadScope, TurnScope},
         status::TurnStatus,
     },
@@ -90,6 +90,7 @@ impl Step<'_> {
             rank: rank(options.priority.as_deref()),
             deadline: options.deadline_ms.map(|ms| self.draft.now.in_ms(ms)),
             attempt: 1,
+            budget: options.budget.map(Budget::from),
         };
         let submitted = TurnSubmitted {
             source: from.to_owned(),
@@ -244,6 +245,7 @@ impl Step<'_> {
 
     fn begin(&mut self, index: usize, queued: Queued) {
         self.work.threads[index].unfinished = None;
+        let history = self.history(index);
         let new = NewRun {
             thread: self.work.threads[index].id.clone(),
             turn: queued.turn,
@@ -254,7 +256,8 @@ impl Step<'_> {
             depth: 0,
             source: queued.source,
             retries_max: STEP_RETRIES_MAX,
-            budget: Budget::default(),
+            budget: queued.budget,
+            history,
             deadline: queued.deadline,
         };
         let mut run = Run::begin(new, "queue", true, &mut self.draft);
@@ -265,6 +268,18 @@ impl Step<'_> {
         }
     }
 
+    /// The turns of a thread that have ended, with those that have in this very step.
+    fn history(&self, index: usize) -> Option<History> {
+        let thread = &self.work.threads[index].id;
+        let known = self.view.threads.iter().find(|view| view.thread_id == *thread);
+        let ends = |fact: &&Fact| {
+            let is_end = matches!(fact.payload, Payload::TurnCompleted(_) | Payload::TurnFailed(_));
+            is_end && fact.ids.thread() == Some(thread)
+        };
+        let ended = self.draft.facts.iter().filter(ends).count() as u64;
+        History::of(thread, known.map_or(0, |view| view.turn_count) + ended)
+    }
+
     /// A thread goes on: with what waits, or once more with what did not complete.
     pub(super) fn resume(&mut self, thread: &ThreadId, by: &str) -> Result<Reply, Error> {
         self.require_open()?;
@@ -272,7 +287,8 @@ impl Step<'_> {
         if let Some(run) = &self.work.threads[index].run {
             return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false });
         }
-        let Some(Unfinished { agent, source, attempt }) = self.work.threads[index].unfinished.take() else {
+        let Some(Unfinished { agent, source, attempt, budget }) = self.work.threads[index].unfinished.take()
+        else {
             return Ok(Reply::Resumed { turn: None, started: false });
         };
         let turn: TurnId = self.draft.ids.next();
@@ -292,6 +308,7 @@ impl Step<'_> {
             rank: 0,
             deadline: None,
             attempt: attempt + 1,
+            budget,
         };
         self.take_turn(index, queued, submitted, false);
         Ok(Reply::Resumed { turn: Some(turn), started: true })

@@ -13,7 +13,7 @@ use crate::{
         parent::{self, Spawner},
         records,
     },
-    exec::{Asked, Budget, Draft, Ending, NewRun, Run, STEP_RETRIES_MAX, Source, split_name},
+    exec::{Asked, Draft, Ending, NewRun, Run, STEP_RETRIES_MAX, Source, split_name},
     fact::{
         Failure, Ids,
         id::{Id, SubagentId, ThreadId, TurnId},
@@ -125,7 +125,8 @@ fn begin(host: &Host, id: SubagentId, start: Start, moment: &Moment<'_>) -> Deci
         depth: start.depth,
         source: start.input,
         retries_max: STEP_RETRIES_MAX,
-        budget: Budget::default(),
+        budget: start.budget,
+        history: None,
         deadline: spec.deadline_ms.map(|ms| draft.now.in_ms(ms)),
     };
     let run = Run::begin(new, "subagent", false, &mut draft);
@@ -192,6 +193,7 @@ impl Step<'_> {
                     lineage: self.work.run.lineage(),
                     agent: &self.work.run.agent,
                     depth: self.work.run.depth,
+                    budget: self.work.run.budget(self.draft.engine),
                 };
                 let spawned = spawner.spawn(&mut self.work.run.children, *args.0, source, &mut self.draft)?;
                 let parent::Spawned { subagent, thread, turn } = spawned;
@@ -260,7 +262,8 @@ impl Step<'_> {
             depth: former.depth,
             source,
             retries_max: STEP_RETRIES_MAX,
-            budget: Budget::default(),
+            budget: former.budget(self.draft.engine),
+            history: None,
             deadline: self.work.spec.deadline_ms.map(|ms| self.draft.now.in_ms(ms)),
         };
         self.reopen();

@@ -30,6 +30,7 @@ fn start(parent: Option<Parent>, steps: &Value) -> Message {
         input: Source::Inline(script(steps)),
         depth: 1,
         what: Child::Subagent(SubagentSpec { deadline_ms: Some(1_000), ..SubagentSpec::default() }),
+        budget: None,
     }))
 }
 

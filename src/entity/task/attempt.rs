@@ -3,7 +3,7 @@
 use super::{Attempt, Finish, Named, decide::Step};
 use crate::{
     control::Error,
-    exec::{Budget, Ending, NewRun, Run, STEP_RETRIES_MAX},
+    exec::{Ending, NewRun, Run, STEP_RETRIES_MAX},
     fact::{
         Failure, RetryPolicy, Time,
         id::{AttemptId, Id, RunId, ThreadId, TurnId},
@@ -93,7 +93,8 @@ impl Step<'_> {
             source: self.work.source.clone(),
             // With a policy of its own a task tries again as a whole.
             retries_max: if has_policy { 0 } else { STEP_RETRIES_MAX },
-            budget: Budget::default(),
+            budget: self.budget(),
+            history: None,
             deadline,
         };
         let mut run = Run::begin(new, "task", false, &mut self.draft);

@@ -9,14 +9,14 @@ use super::{Command, Reply, State, Task, Work, cycle, watch};
 use crate::{
     control::{
         Error,
-        args::{AppendTaskProgress, SpawnSubagent, UpdateTask},
+        args::{AppendTaskProgress, RunBudget, SpawnSubagent, UpdateTask},
     },
     entity::{
         Child, Host, Message, Parent, Start,
         parent::{Spawned, Spawner},
         records,
     },
-    exec::{Asked, Children, Draft, Group, Names, Outcome, Response, Source, split_name},
+    exec::{Asked, Budget, Children, Draft, Group, Names, Outcome, Response, Source, split_name},
     fact::{
         Class, Failure, Ids,
         id::{JobId, TaskId},
@@ -152,6 +152,7 @@ fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> 
             closed: false,
             // Others may wait for a name before there is anybody of that name: who does is looked up at the end.
             has_more_watchers: is_named,
+            budget: start.budget,
             spec,
         },
         draft: Draft::new(&host.engine, start.session.clone(), moment),
@@ -268,7 +269,8 @@ impl Step<'_> {
             return Err(Error::rate_limited(1_000, "the task has too much going on to take more below it"));
         }
         let names = Names::One { kind: kind.into(), id };
-        let start = Start { lineage: self.lineage(), depth: self.work.depth + 1, ..start };
+        let budget = Budget::lower(self.budget(), start.budget);
+        let start = Start { lineage: self.lineage(), depth: self.work.depth + 1, budget, ..start };
         self.work.children.add(Group::new(names, 1, Join::None, None, start));
         self.work_children();
         Ok(())
@@ -278,10 +280,15 @@ impl Step<'_> {
         self.require_open("start a subagent")?;
         let agent = self.work.agent.clone().unwrap_or_else(|| crate::scripted::AGENT.into());
         let (lineage, depth) = (self.lineage(), self.work.depth);
-        let spawner = Spawner { turn: None, lineage, agent: &agent, depth };
+        let spawner = Spawner { turn: None, lineage, agent: &agent, depth, budget: self.budget() };
         let Spawned { subagent, thread, turn } =
             spawner.spawn(&mut self.work.children, args, source, &mut self.draft)?;
         Ok(Reply::Spawned { subagent, thread, turn })
+    }
+
+    /// What each attempt, and whatever is started below, may use up.
+    pub(super) fn budget(&self) -> Option<Budget> {
+        Budget::lower(self.work.budget, RunBudget::of_constraints(&self.work.spec.constraints))
     }
 
     fn lineage(&self) -> crate::entity::Lineage {

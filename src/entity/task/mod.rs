@@ -34,7 +34,7 @@ use crate::{
         Error,
         args::{AppendTaskProgress, CompleteTask, CreateTask, SpawnSubagent, UpdateTask},
     },
-    exec::{Change, Children, Draft, Effect, Outcome, Response, Run, Source},
+    exec::{Budget, Change, Children, Draft, Effect, Outcome, Response, Run, Source},
     fact::{
         Failure,
         id::{JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
@@ -111,6 +111,9 @@ pub struct Work {
     /// Whether more tasks wait for it than are named here.
     #[serde(default)]
     pub has_more_watchers: bool,
+    /// What those who started it grant each of its attempts, when that is less than what the node allows.
+    #[serde(default)]
+    pub budget: Option<Budget>,
 }
 
 /// One attempt.

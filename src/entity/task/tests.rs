@@ -25,6 +25,7 @@ fn stage(more: Value) -> Stage<Task> {
         input: Source::Inline(Vec::new()),
         depth: 0,
         what: Child::Task(Named(Box::new(control::parse(args).unwrap()))),
+        budget: None,
     };
     let mut stage = Stage::new(Task::new(stage::host(Vec::new()), stage::store()), "task_stage");
     stage.give(Input::Command(Command::Create(Box::new(start)))).unwrap();

@@ -1,13 +1,13 @@
 //! Ending a run before its time: its effects are told, its questions withdrawn, its children closed, and only then
 //! does it say that it is over (P11).
 
-use super::{Ending, Phase, Run, calls::keep_action};
+use super::{Ending, Phase, Run, action::keep_action};
 use crate::{
     entity::Close,
     exec::{Call, Draft, call::CallState},
     fact::{
         Failure,
-        payload::{ActionResolved, ModelFailed},
+        payload::{ActionResolved, ModelFailed, TurnCompleted, TurnFailed},
         scope::TurnScope,
         status::ActionStatus,
     },
@@ -52,6 +52,7 @@ impl Run {
             let error = Failure::new("cancelled", "the run was ended");
             let attempt = self.tries + request.attempt;
             self.tell(draft, ModelFailed { error, attempt, ..Default::default() });
+            self.tell_cost(draft);
             self.request = None;
         }
     }
@@ -83,6 +84,37 @@ impl Run {
                 self.failed(index, error, Some("cancelled"), draft);
             }
         }
+    }
+
+    /// The last fact of the turn.
+    pub(super) fn end(&mut self, ending: Ending, draft: &mut Draft<'_>) -> Ending {
+        self.phase = Phase::Over;
+        draft.cancel_timer(self.timer("deadline"));
+        self.ask_at_end(&ending, draft);
+        match &ending.error {
+            None => {
+                let completed = TurnCompleted {
+                    status: ending.status,
+                    steps: self.used.steps,
+                    usage: Some(self.used.usage()),
+                    ..Default::default()
+                };
+                self.tell(draft, completed);
+            }
+            Some(error) => {
+                let failed = TurnFailed {
+                    status: ending.status,
+                    error: error.clone(),
+                    reason: ending.reason.clone(),
+                    by: ending.by.clone(),
+                    steps: Some(self.used.steps),
+                    usage: Some(self.used.usage()),
+                };
+                self.tell(draft, failed);
+            }
+        }
+        metrics::counter!("cadre_turns_total", "status" => ending.status.as_str()).increment(1);
+        ending
     }
 
     pub(super) fn scope(&self) -> TurnScope {

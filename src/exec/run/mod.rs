@@ -10,22 +10,36 @@
 //! somebody, children. What it waits for comes back through one of the `take_…` methods, after which the owner calls
 //! [`Run::advance`] again. A run that ends says so once.
 
+mod action;
+mod budget;
 mod calls;
 mod close;
+mod context;
+mod ending;
+mod hooks;
+mod join;
+mod model;
+mod result;
+mod source;
+mod start;
+mod tool;
 
 use std::collections::BTreeMap;
 
-use cadre_cluster::{
-    clock::Timestamp,
-    host::{EffectPolicy, EffectResult, Repeat},
-};
+use cadre_cluster::{clock::Timestamp, host::EffectResult};
 use serde::{Deserialize, Serialize};
 
-pub use self::calls::{Asked, Response};
+use self::source::part_size;
+pub use self::{
+    action::{Asked, Response},
+    context::History,
+    ending::Ending,
+    source::Source,
+    start::{NewRun, STEP_RETRIES_MAX},
+};
 use super::{
-    Budget, Children, Draft, Effect, OpenCall, Outcome, Used,
+    Budget, Children, Draft, OpenCall, Outcome, Used,
     call::CallState,
-    provider::{Answer, ModelRequest, Stop},
     router::{Route, RoutingRequest},
 };
 use crate::{
@@ -33,42 +47,11 @@ use crate::{
     entity::{Lineage, Message},
     fact::{
         Class, Failure, Ids, Part,
-        id::{BlobRef, RequestId, ThreadId, TurnId},
-        payload::{
-            LimitChanged, ModelCompleted, ModelDelta, ModelFailed, ModelRequested, RoutingNotPossible,
-            RoutingSingleCandidate, ToolCatalogResolved, TurnCompleted, TurnFailed, TurnStarted,
-        },
-        scope::{SessionScope, ToolScope, TurnScope},
-        status::TurnStatus,
+        id::{RequestId, ThreadId, TurnId},
+        payload::{RoutingNotPossible, RoutingSingleCandidate, ToolCatalogResolved},
+        scope::{ToolScope, TurnScope},
     },
 };
-
-/// What a run is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Source {
-    /// All of it.
-    Inline(Vec<Part>),
-    /// Where it is.
-    Stored(BlobRef),
-}
-
-impl Source {
-    /// What is carried about in states and messages. Larger inputs are fetched when they are needed.
-    pub const INLINE_BYTES_MAX: usize = 16 * 1024;
-
-    /// A text.
-    pub fn text(text: &str) -> Self {
-        Self::Inline(vec![Part::text(text)])
-    }
-
-    /// About how much it takes.
-    pub fn size(&self) -> usize {
-        match self {
-            Self::Inline(parts) => parts.iter().map(part_size).sum(),
-            Self::Stored(blob) => blob.as_str().len(),
-        }
-    }
-}
 
 /// A run in the state of its owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -107,6 +90,9 @@ pub struct Run {
     has_catalog: bool,
     paused: bool,
     ending: Option<Ending>,
+    /// The turns before it.
+    #[serde(default)]
+    history: Option<History>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,174 +118,12 @@ struct Request {
     attempt: u32,
     /// How much of what was steered it carries.
     heard: usize,
+    /// What its answer has used up so far.
+    #[serde(default)]
+    used: Used,
 }
-
-/// How a run ends.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ending {
-    /// The terminal status.
-    pub status: TurnStatus,
-    /// What went wrong, if anything.
-    pub error: Option<Failure>,
-    /// Why it was ended, if somebody did.
-    pub reason: Option<String>,
-    /// Who did.
-    pub by: Option<String>,
-}
-
-impl Ending {
-    /// As it should.
-    pub fn completed() -> Self {
-        Self { status: TurnStatus::Completed, error: None, reason: None, by: None }
-    }
-
-    /// With an error.
-    pub fn failed(error: Failure) -> Self {
-        Self { status: TurnStatus::Failed, error: Some(error), reason: None, by: None }
-    }
-
-    /// Because somebody said so.
-    pub fn cancelled(reason: Option<String>, by: &str) -> Self {
-        let message = reason.clone().unwrap_or_else(|| "it was cancelled".into());
-        Self {
-            status: TurnStatus::Cancelled,
-            error: Some(Failure::new("cancelled", message)),
-            reason,
-            by: Some(by.to_owned()),
-        }
-    }
-
-    /// Because its time was over.
-    pub fn timed_out() -> Self {
-        let error = Failure::new("deadline_exceeded", "the deadline passed").retryable();
-        Self { status: TurnStatus::TimedOut, error: Some(error), reason: None, by: Some("deadline".into()) }
-    }
-
-    /// Nobody knows.
-    pub fn lost(error: Failure) -> Self {
-        Self { status: TurnStatus::Lost, error: Some(error), reason: None, by: None }
-    }
-}
-
-/// What a run is made of.
-#[derive(Debug, Clone)]
-pub struct NewRun {
-    /// Its thread.
-    pub thread: ThreadId,
-    /// Its turn.
-    pub turn: TurnId,
-    /// What it is part of.
-    pub around: Ids,
-    /// Which agent.
-    pub agent: String,
-    /// Which model of it, if somebody cares.
-    pub model: Option<String>,
-    /// Which attempt, from 1.
-    pub attempt: u32,
-    /// How far from a session's own turn.
-    pub depth: u32,
-    /// What it is given.
-    pub source: Source,
-    /// How often a step is tried again.
-    pub retries_max: u32,
-    /// What it may use up.
-    pub budget: Budget,
-    /// Until when it has time.
-    pub deadline: Option<Timestamp>,
-}
-
-/// How often a step is tried again by default.
-pub const STEP_RETRIES_MAX: u32 = 3;
-/// The pause before the second try of a step; it doubles with each further one.
-const RETRY_PAUSE_MS: u64 = 50;
-
-/// At how many positions it is remembered how often the model failed there: of more, the first are forgotten.
-const FAILURES_MAX: usize = 256;
 
 impl Run {
-    fn new(new: NewRun) -> Self {
-        Self {
-            thread: new.thread,
-            turn: new.turn,
-            around: new.around,
-            agent: new.agent,
-            attempt: new.attempt,
-            depth: new.depth,
-            used: Used::default(),
-            children: Children::default(),
-            phase: Phase::New,
-            source: new.source,
-            model: new.model,
-            provider: None,
-            position: Vec::new(),
-            request: None,
-            failures: BTreeMap::new(),
-            tries: 0,
-            retries_max: new.retries_max,
-            budget: new.budget,
-            calls: Vec::new(),
-            steered: Vec::new(),
-            has_catalog: false,
-            paused: false,
-            ending: None,
-        }
-    }
-
-    /// What is left of a turn that is over and whose children are not, or not any more.
-    pub fn left_of(thread: ThreadId, turn: TurnId) -> Self {
-        let new = NewRun {
-            thread,
-            turn,
-            around: Ids::default(),
-            agent: String::new(),
-            model: None,
-            attempt: 1,
-            depth: 0,
-            source: Source::Inline(Vec::new()),
-            retries_max: 0,
-            budget: Budget::default(),
-            deadline: None,
-        };
-        Self { phase: Phase::Over, ..Self::new(new) }
-    }
-
-    /// Begins. `with_catalog` says the tools right away; otherwise they are said before the first is called.
-    pub fn begin(new: NewRun, source: &str, with_catalog: bool, draft: &mut Draft<'_>) -> Self {
-        let deadline = new.deadline;
-        let mut run = Self::new(new);
-        let started = TurnStarted {
-            agent: run.agent.clone(),
-            attempt: run.attempt,
-            source: Some(source.to_owned()),
-            model: run.model.clone(),
-        };
-        run.tell(draft, started);
-        if let Some(deadline) = deadline {
-            draft.set_timer(run.timer("deadline"), deadline);
-        }
-        if with_catalog {
-            run.say_catalog(draft);
-        }
-        run
-    }
-
-    /// Another attempt at the same work keeps what is known of failures, and children that live on.
-    pub fn after(mut self, former: &Self) -> Self {
-        self.failures = former.failures.clone();
-        self.children = former.children.clone();
-        self
-    }
-
-    /// Without what it was given: it will not run again.
-    pub fn without_source(self) -> Self {
-        Self { source: Source::Inline(Vec::new()), ..self }
-    }
-
-    /// What has to be remembered of a run that is over while children of it live on.
-    pub fn remains(self) -> Self {
-        Self { children: self.children, ..Self::left_of(self.thread, self.turn) }
-    }
-
     /// Does not ask the model any more until it may again.
     pub fn pause(&mut self, paused: bool) {
         self.paused = paused;
@@ -392,8 +216,9 @@ impl Run {
         }
     }
 
-    /// Routes, and fetches the input when it is not here.
+    /// Whether it may begin, which model it asks, and what that is told.
     fn prepare(&mut self, draft: &mut Draft<'_>) -> Result<Phase, Ending> {
+        self.ask_before_start(draft)?;
         let request = RoutingRequest { agent: &self.agent, model: self.model.as_deref() };
         match draft.engine.router.route(&request) {
             Route::Single { provider, model, source } => {
@@ -412,154 +237,8 @@ impl Run {
                 return Err(Ending::failed(Failure::new("not_found", reason)));
             }
         }
+        self.tell_context(draft);
         Ok(Phase::Ready)
-    }
-
-    /// Asks the model, within the step if it can answer there.
-    fn ask(&mut self, draft: &mut Draft<'_>) -> Option<Ending> {
-        let (mut input, stored) = match &self.source {
-            Source::Inline(input) => (input.clone(), None),
-            Source::Stored(blob) => (Vec::new(), Some(blob.clone())),
-        };
-        input.extend(self.steered.iter().cloned());
-        let (provider, model) = (self.provider.clone()?, self.model.clone()?);
-        let request = ModelRequest {
-            turn: self.turn.clone(),
-            model: model.clone(),
-            input,
-            stored,
-            position: self.position.clone(),
-            attempt: self.attempt,
-            failures: self.failures.get(&self.position).copied().unwrap_or(0),
-        };
-        if self.request.is_none() {
-            self.used.steps += 1;
-            self.requested(1, draft);
-        }
-        if let Some(request) = &mut self.request {
-            request.heard = self.steered.len();
-        }
-        let Some(adapter) = draft.engine.provider(&provider) else {
-            let failure = Failure::new("unavailable", format!("there is no provider {provider}"));
-            return self.answered(Err(failure), draft);
-        };
-        let answer = if request.stored.is_none() { adapter.answer(&request) } else { None };
-        match answer {
-            Some(answer) => self.answered(answer.map_err(|error| error.failure), draft),
-            None => {
-                let id = self.request.as_ref().map(|request| request.id.clone())?;
-                let policy = EffectPolicy { deadline_ms: 600_000, ..EffectPolicy::default() };
-                draft.start_effect(self.effect("model"), Effect::Model { provider, request, id }, policy);
-                self.phase = Phase::Model;
-                None
-            }
-        }
-    }
-
-    fn requested(&mut self, attempt: u32, draft: &mut Draft<'_>) {
-        let id: RequestId = draft.ids.next();
-        let heard = self.request.as_ref().map_or(0, |request| request.heard);
-        self.request = Some(Request { id, since: draft.now, said_bytes: 0, attempt, heard });
-        let requested = ModelRequested {
-            model: self.model.clone().unwrap_or_default(),
-            provider: self.provider.clone(),
-            attempt: self.tries + attempt,
-            step: self.used.steps,
-            ..Default::default()
-        };
-        self.tell(draft, requested);
-    }
-
-    fn said(&mut self, text: String, draft: &mut Draft<'_>) {
-        if text.is_empty() {
-            return;
-        }
-        if let Some(request) = &mut self.request {
-            request.said_bytes += text.len() as u64;
-        }
-        self.tell(draft, ModelDelta { text, offset: None });
-    }
-
-    /// Takes an answer. `Some` when it was the last word.
-    fn answered(&mut self, answer: Result<Answer, Failure>, draft: &mut Draft<'_>) -> Option<Ending> {
-        let mut answer = match answer {
-            Ok(answer) => answer,
-            Err(failure) => return self.not_answered(failure, draft),
-        };
-        let calls = std::mem::take(&mut answer.calls);
-        if answer.stop == Stop::Calls
-            && let Err(failure) = self.open_calls(calls, draft)
-        {
-            return self.not_answered(failure, draft);
-        }
-        self.tries = 0;
-        if let Some(request) = &mut self.request {
-            self.steered.drain(..std::mem::take(&mut request.heard).min(self.steered.len()));
-        }
-        self.position = answer.position;
-        self.used.add(&answer.used);
-        for text in answer.deltas {
-            self.said(text, draft);
-        }
-        if let Stop::Pause { ms } = answer.stop {
-            self.phase = if ms == 0 { Phase::Ready } else { Phase::Pause };
-            if ms > 0 {
-                draft.set_timer(self.timer("pause"), draft.now.in_ms(ms));
-            }
-            return None;
-        }
-        if let Some(request) = &self.request {
-            let completed = ModelCompleted {
-                text_bytes: request.said_bytes,
-                stop_reason: Some(if answer.stop == Stop::End { "end_turn" } else { "tool_use" }.into()),
-                calls: self.calls.len() as u32,
-                usage: Some(answer.used.usage()),
-                duration_ms: Some(draft.now.0.saturating_sub(request.since.0)),
-                model: None,
-            };
-            self.tell(draft, completed);
-        }
-        self.request = None;
-        if self.calls.is_empty() {
-            return Some(Ending::completed());
-        }
-        self.phase = Phase::Calls;
-        None
-    }
-
-    fn not_answered(&mut self, failure: Failure, draft: &mut Draft<'_>) -> Option<Ending> {
-        if self.failures.len() >= FAILURES_MAX {
-            self.failures.pop_first();
-        }
-        let failures = self.failures.entry(self.position.clone()).or_insert(0);
-        *failures = failures.saturating_add(1);
-        let will_retry = failure.retryable && self.tries < self.retries_max;
-        let attempt = self.tries + self.request.as_ref().map_or(1, |request| request.attempt);
-        self.tell(draft, ModelFailed { error: failure.clone(), attempt, will_retry, ..Default::default() });
-        self.request = None;
-        if !will_retry {
-            return Some(Ending::failed(failure));
-        }
-        let pause = RETRY_PAUSE_MS << self.tries.min(10);
-        self.tries += 1;
-        self.phase = Phase::Retry;
-        draft.set_timer(self.timer("retry"), draft.now.in_ms(pause));
-        None
-    }
-
-    fn over_budget(&mut self, draft: &mut Draft<'_>) -> Option<Ending> {
-        let (limit, used, max) = self.used.over(&self.budget)?;
-        let changed = LimitChanged {
-            limit: limit.to_owned(),
-            state: "blocked".into(),
-            used: Some(used),
-            max: Some(max),
-            ..Default::default()
-        };
-        let around = self.ids();
-        draft.tell_within(&around, SessionScope {}, changed);
-        let message = format!("the budget of {max} {limit} is used up");
-        Some(Ending::failed(Failure::new("budget_exceeded", message)))
     }
 
     /// A timer of this run is due.
@@ -577,25 +256,6 @@ impl Run {
             _ => {}
         }
         self.advance(draft)
-    }
-
-    /// An effect of this run says something.
-    pub fn take_progress(&mut self, progress: Outcome, draft: &mut Draft<'_>) {
-        if let (Outcome::Said { attempt, text }, Phase::Model) = (progress, self.phase) {
-            self.tried_again(attempt, draft);
-            self.said(text, draft);
-        }
-    }
-
-    /// The effect is at a later attempt than was told: what the former one said stands, and is not glued together.
-    fn tried_again(&mut self, attempt: u32, draft: &mut Draft<'_>) {
-        let Some(request) = self.request.as_ref().filter(|request| request.attempt < attempt) else { return };
-        let error =
-            Failure::new("interrupted", "the worker went away in the middle of the answer").retryable();
-        let attempt_before = self.tries + request.attempt;
-        let failed = ModelFailed { error, attempt: attempt_before, will_retry: true, ..Default::default() };
-        self.tell(draft, failed);
-        self.requested(attempt, draft);
     }
 
     /// An effect of this run has ended.
@@ -628,36 +288,6 @@ impl Run {
             Some(ending) => Some(self.end(ending, draft)),
             None => self.advance(draft),
         }
-    }
-
-    /// The last fact of the turn.
-    fn end(&mut self, ending: Ending, draft: &mut Draft<'_>) -> Ending {
-        self.phase = Phase::Over;
-        draft.cancel_timer(self.timer("deadline"));
-        match &ending.error {
-            None => {
-                let completed = TurnCompleted {
-                    status: ending.status,
-                    steps: self.used.steps,
-                    usage: Some(self.used.usage()),
-                    ..Default::default()
-                };
-                self.tell(draft, completed);
-            }
-            Some(error) => {
-                let failed = TurnFailed {
-                    status: ending.status,
-                    error: error.clone(),
-                    reason: ending.reason.clone(),
-                    by: ending.by.clone(),
-                    steps: Some(self.used.steps),
-                    usage: Some(self.used.usage()),
-                };
-                self.tell(draft, failed);
-            }
-        }
-        metrics::counter!("cadre_turns_total", "status" => ending.status.as_str()).increment(1);
-        ending
     }
 
     /// What the turn may call.
@@ -707,13 +337,6 @@ pub fn split_name(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
 }
 
-fn part_size(part: &Part) -> usize {
-    match part {
-        Part::Text { text } => text.len() + 8,
-        Part::Blob { blob, media_type } => blob.as_str().len() + media_type.len() + 16,
-    }
-}
-
 /// Why an effect has no outcome.
 fn unfinished(result: EffectResult<Outcome>) -> Failure {
     match result {
@@ -723,9 +346,4 @@ fn unfinished(result: EffectResult<Outcome>) -> Failure {
         EffectResult::Lost => Failure::new("lost", "nobody knows whether it happened"),
         EffectResult::Done(_) => Failure::new("internal", "an effect came to something else"),
     }
-}
-
-/// Whether a call may be made again when it may have happened.
-fn policy(deadline_ms: u64, repeat: Repeat) -> EffectPolicy {
-    EffectPolicy { deadline_ms, repeat, ..EffectPolicy::default() }
 }

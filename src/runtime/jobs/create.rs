@@ -204,6 +204,7 @@ impl Runtime {
             input: Source::Inline(Vec::new()),
             depth: 0,
             what: Child::Job(new),
+            budget: None,
         };
         let command = task::Command::AddJob(job.clone(), Box::new(start));
         let address = request.address(kind::TASK, task.as_str());

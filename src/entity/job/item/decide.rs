@@ -9,7 +9,7 @@ use super::{ItemCommand, ItemReply, ItemState, JobItem, Work};
 use crate::{
     control::Error,
     entity::{Child, Close, Host, Message, Parent, Start},
-    exec::{Asked, Budget, Draft, Ending, NewRun, Response, Run, split_name},
+    exec::{Asked, Draft, Ending, NewRun, Response, Run, split_name},
     fact::{
         Ids,
         id::{Id, ThreadId, TurnId},
@@ -77,7 +77,8 @@ fn begin(host: &Host, start: Start, moment: &Moment<'_>) -> Decision<JobItem> {
         depth: start.depth,
         source: start.input,
         retries_max: spec.retries_max,
-        budget: Budget::default(),
+        budget: start.budget,
+        history: None,
         deadline: spec.deadline_ms.map(|ms| draft.now.in_ms(ms)),
     };
     let mut run = Run::begin(new, "job", false, &mut draft);

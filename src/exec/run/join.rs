@@ -1,0 +1,100 @@
+//! What a run starts in others, and waits for.
+
+use cadre_cluster::address::Address;
+
+use super::{Ending, Phase, Run, Source};
+use crate::{
+    entity::{Child, Close, Start},
+    exec::{Draft, Group, OpenCall, ToolOutput, call::CallState, children::Names},
+    fact::status::SubagentStatus,
+};
+
+impl Run {
+    pub(super) fn start(&self, agent: String, input: Source, what: Child, draft: &Draft<'_>) -> Start {
+        Start {
+            session: draft.session.clone(),
+            parent: None,
+            lineage: self.lineage(),
+            agent,
+            input,
+            depth: self.depth + 1,
+            what,
+            budget: self.budget(draft.engine),
+        }
+    }
+
+    /// Starts a group, and waits for it if that is wanted.
+    pub(super) fn join(&mut self, index: usize, mut group: Group, draft: &mut Draft<'_>) {
+        group.call = Some(self.calls[index].id.clone());
+        draft.room.groups = draft.room.groups.saturating_sub(1);
+        let number = self.children.add(group);
+        self.calls[index].state = CallState::Joining { group: number, since: draft.now };
+        self.children.work(Some(&self.turn), draft);
+        self.check_joined(number, draft);
+    }
+
+    /// Observes all groups that are joined.
+    pub(super) fn observe_joins(&mut self, draft: &mut Draft<'_>) {
+        let joining = self.calls.iter().filter_map(|call| match call.state {
+            CallState::Joining { group, .. } => Some(group),
+            _ => None,
+        });
+        for group in joining.collect::<Vec<_>>() {
+            self.check_joined(group, draft);
+        }
+    }
+
+    /// Observes a group that is joined.
+    fn check_joined(&mut self, number: u32, draft: &mut Draft<'_>) {
+        let Some(group) = self.children.group(number).filter(|group| group.is_joined()) else { return };
+        let joining =
+            |call: &OpenCall| matches!(call.state, CallState::Joining { group, .. } if group == number);
+        let Some(index) = self.calls.iter().position(joining) else { return };
+        let mut structured = group.tally.to_json(group.started);
+        if !group.troubled.is_empty() {
+            structured["notCompleted"] = group.troubled.clone().into();
+        }
+        if let Names::One { kind, id } = &group.names {
+            structured[format!("{kind}Id")] = id.clone().into();
+        }
+        let output = ToolOutput { structured: Some(structured.to_string()), ..ToolOutput::default() };
+        self.children.joined(number);
+        self.returned(index, output, draft);
+    }
+
+    /// A child has ended.
+    pub fn take_child_ended(
+        &mut self,
+        group: u32,
+        id: &str,
+        (status, live, again): (SubagentStatus, bool, bool),
+        draft: &mut Draft<'_>,
+    ) -> Option<Ending> {
+        self.children.ended(group, id, status, live, again);
+        self.check_joined(group, draft);
+        self.advance(draft)
+    }
+
+    /// A child's tree is closed, some time after the child had ended.
+    pub fn take_child_closed(&mut self, group: u32, draft: &mut Draft<'_>) -> Option<Ending> {
+        self.children.closed(group);
+        self.advance(draft)
+    }
+
+    /// A child that had ended goes on, and is closed again if everything else is.
+    pub fn take_child_reopened(
+        &mut self,
+        group: u32,
+        child: &Address,
+        draft: &mut Draft<'_>,
+    ) -> Option<Ending> {
+        self.children.reopened(group, child);
+        if self.phase == Phase::Closing
+            && let Some(ending) = &self.ending
+        {
+            let by = ending.by.clone().unwrap_or_else(|| "parent".into());
+            self.children.close(&Close { reason: ending.reason.clone(), by });
+        }
+        self.advance(draft)
+    }
+}
