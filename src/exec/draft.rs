@@ -212,7 +212,10 @@ impl<'a> Draft<'a> {
     pub fn keep(&mut self, content: Vec<u8>) -> BlobRef {
         let name: BlobRef = self.ids.next();
         let session = self.session.clone();
-        for (path, value) in blob::pieces_of(&name, "application/json", Some(&session), content, self.now) {
+        let ttl = self.engine.kept_for();
+        for (path, value) in
+            blob::pieces_of(&name, "application/json", Some(&session), content, self.now, ttl)
+        {
             self.set_record(path, value);
         }
         name

@@ -1,6 +1,6 @@
 //! Everything a run may reach, by name.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     builtin,
@@ -11,7 +11,7 @@ use super::{
     tool::Tool,
 };
 use crate::{
-    blob::Blobs,
+    blob::{Blobs, Retention},
     fact::payload::ToolInfo,
     scripted::{self, Scripted},
 };
@@ -66,7 +66,7 @@ impl Default for Limits {
             task_attempts: 100,
             job_items: 100_000,
             // As long as what the items have put out: nobody can follow a reference to what is gone.
-            job_items_kept_ms: crate::blob::TTL_DEFAULT.as_millis() as u64,
+            job_items_kept_ms: Retention::BLOBS_DEFAULT.as_millis() as u64,
             depth: 1_000,
         }
     }
@@ -109,6 +109,11 @@ impl Engine {
     /// A tool by name.
     pub fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.get(name)
+    }
+
+    /// How long what an entity keeps apart is kept.
+    pub fn kept_for(&self) -> Duration {
+        self.blobs.as_ref().map_or(Retention::BLOBS_DEFAULT, Blobs::ttl)
     }
 
     /// Whether there is such an agent.

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     blob::{BlobError, NewBlob},
     fact::{
-        Failure, Part,
+        Failure, Ids, Part,
         id::{BlobRef, CallId, Id, SessionId, child_suffix},
     },
 };
@@ -62,7 +62,7 @@ impl Engine {
                 let answer = answer.map_err(|error| error.failure);
                 Ok(Outcome::Answered { attempt: context.attempt, answer })
             }
-            Effect::Tool { call, name, args, session, stored } => {
+            Effect::Tool { call, name, args, session, stored, about } => {
                 let args = match stored {
                     None => args,
                     Some(blob) => match self.fetch(context.address.tenant(), &blob).await? {
@@ -70,7 +70,7 @@ impl Engine {
                         Err(failure) => return Ok(Outcome::Returned(Err(failure))),
                     },
                 };
-                self.call_tool(&call, &name, &args, session, &context).await
+                self.call_tool(&call, &name, &args, (session, about), &context).await
             }
             Effect::Watchers { .. } => Err(EffectError::fatal("only a task looks for those who wait for it")),
             Effect::Items { .. } | Effect::Remove { .. } => {
@@ -96,6 +96,10 @@ impl Engine {
             Err(BlobError::NotFound { .. }) => {
                 Ok(Err(Failure::new("not_found", format!("there is no input {blob}"))))
             }
+            Err(error @ BlobError::Expired { .. }) => {
+                let message = format!("{error}: what waits for longer than blobs are kept loses its input");
+                Ok(Err(Failure::new("not_found", message)))
+            }
             Err(error) => Err(EffectError::transient(error.to_string())),
         }
     }
@@ -105,7 +109,7 @@ impl Engine {
         call: &CallId,
         name: &str,
         args: &str,
-        session: SessionId,
+        (session, about): (SessionId, Ids),
         context: &EffectContext,
     ) -> Result<Outcome, EffectError> {
         let Some(tool) = self.tool(name).cloned() else {
@@ -139,8 +143,8 @@ impl Engine {
         let preview = preview(&content);
         let new =
             NewBlob { blob: blob.clone(), media_type: media_type.clone(), session: Some(session), content };
-        let meta =
-            blobs.write(&tenant, new).await.map_err(|error| EffectError::transient(error.to_string()))?;
+        let written = blobs.write_about(&tenant, new, about).await;
+        let meta = written.map_err(|error| EffectError::transient(error.to_string()))?;
         let spilled = Spilled { blob, media_type, hash: meta.hash, expires_ms: meta.expires.0 };
         let output =
             ToolOutput { preview: Some(preview), structured: None, size_bytes, spilled: Some(spilled) };

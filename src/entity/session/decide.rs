@@ -193,6 +193,7 @@ impl Step<'_> {
                 self.draft.facts.extend(facts.into_iter().map(|fact| Fact { at: now, ..fact }));
                 Ok(Reply::Done)
             }
+            Command::Expire(expiry) => self.expire(expiry),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A session: a durable container of threads, each with one running turn and a queue behind it.
 
 mod decide;
+mod expire;
 mod interrupt;
 mod submit;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use cadre_cluster::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::decide::fingerprint;
+pub use self::expire::Expiry;
 use super::{Host, Message, Named, kind};
 use crate::{
     control::{
@@ -177,6 +179,8 @@ pub enum Command {
     },
     /// Keep facts that others have found about the session, as stored events: exports, benchmarks.
     Record(Vec<Bytes>),
+    /// A blob of the session is kept no more.
+    Expire(Expiry),
 }
 
 /// What a caller is told.

@@ -362,7 +362,8 @@ impl Run {
         };
         let call = self.calls[index].id.clone();
         let session = draft.session.clone();
-        let effect = Effect::Tool { call: call.clone(), name, args, session, stored };
+        let about = self.ids().with(self.calls[index].step.clone()).with(call.clone());
+        let effect = Effect::Tool { call: call.clone(), name, args, session, stored, about };
         draft.start_effect(self.effect(&format!("tool/{call}")), effect, policy);
         self.calls[index].state = CallState::Running { since: draft.now };
     }
@@ -595,7 +596,7 @@ impl Run {
             let told = OutputSpilled {
                 size_bytes: output.size_bytes,
                 media_type: spilled.media_type.clone(),
-                hash: spilled.hash.clone(),
+                hash: format!("sha256:{}", spilled.hash),
                 preview: output.preview.clone(),
                 expires_at: Some(Time(cadre_cluster::clock::Timestamp(spilled.expires_ms))),
                 source: None,
