@@ -1,12 +1,13 @@
-//! How long blobs are kept.
+//! How long blobs are kept, and how much of an output.
 
 use std::time::Duration;
 
-/// How long blobs are kept, and how often somebody looks for those whose time is over.
+/// How long blobs are kept, how often somebody looks for those whose time is over, and how much is kept of one output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     blobs: Duration,
     sweep_every: Duration,
+    output_bytes: usize,
 }
 
 /// Why a retention cannot be used.
@@ -24,6 +25,13 @@ pub enum InvalidRetention {
         Said(*.0), Said(Retention::SWEEP_MIN), Said(Retention::SWEEP_MAX)
     )]
     Sweep(Duration),
+    /// A fact carries that much by itself, and a blob has an end.
+    #[error(
+        "{0} bytes of an output cannot be kept: {min} to {max}",
+        min = Retention::OUTPUT_BYTES_MIN,
+        max = Retention::OUTPUT_BYTES_MAX
+    )]
+    Output(usize),
 }
 
 impl Retention {
@@ -39,6 +47,11 @@ impl Retention {
     pub const SWEEP_MIN: Duration = Duration::from_secs(1);
     /// The most.
     pub const SWEEP_MAX: Duration = Duration::from_secs(24 * 3600);
+
+    /// The least that may be kept of an output.
+    pub const OUTPUT_BYTES_MIN: usize = 64 * 1024;
+    /// The most, and what is kept unless somebody says otherwise.
+    pub const OUTPUT_BYTES_MAX: usize = super::Blobs::BYTES_MAX;
 
     /// Blobs are kept for `blobs`.
     pub fn of(blobs: Duration) -> Result<Self, InvalidRetention> {
@@ -59,6 +72,19 @@ impl Retention {
         Ok(Self { sweep_every, ..self })
     }
 
+    /// No more than this is kept of one output.
+    pub fn of_outputs(self, output_bytes: usize) -> Result<Self, InvalidRetention> {
+        if !(Self::OUTPUT_BYTES_MIN..=Self::OUTPUT_BYTES_MAX).contains(&output_bytes) {
+            return Err(InvalidRetention::Output(output_bytes));
+        }
+        Ok(Self { output_bytes, ..self })
+    }
+
+    /// How much is kept of one output.
+    pub fn output_bytes(&self) -> usize {
+        self.output_bytes
+    }
+
     /// How long blobs are kept.
     pub fn blobs(&self) -> Duration {
         self.blobs
@@ -72,7 +98,11 @@ impl Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { blobs: Self::BLOBS_DEFAULT, sweep_every: Self::SWEEP_DEFAULT }
+        Self {
+            blobs: Self::BLOBS_DEFAULT,
+            sweep_every: Self::SWEEP_DEFAULT,
+            output_bytes: Self::OUTPUT_BYTES_MAX,
+        }
     }
 }
 
@@ -111,6 +141,11 @@ mod tests {
             let error = Retention::default().swept_every(bad).unwrap_err();
             assert!(error.to_string().ends_with("every 1s to 1d"), "{error}");
         }
+        for bad in [0, Retention::OUTPUT_BYTES_MIN - 1, Retention::OUTPUT_BYTES_MAX + 1] {
+            let error = Retention::default().of_outputs(bad).unwrap_err();
+            assert!(error.to_string().ends_with("cannot be kept: 65536 to 134217728"), "{error}");
+        }
+        assert_eq!(Retention::default().of_outputs(65_536).unwrap().output_bytes(), 65_536);
         let often = Retention::default().swept_every(seconds(1)).unwrap();
         assert_eq!((often.sweep_every(), often.blobs()), (seconds(1), Retention::BLOBS_DEFAULT));
     }

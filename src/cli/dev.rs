@@ -55,6 +55,9 @@ pub struct Args {
     /// How often to look for those whose time is over
     #[arg(long, env = "CADRE_SWEEP_EVERY", default_value = "60s", value_parser = swept)]
     sweep_every: Duration,
+    /// How much of one output is kept; the rest is cut off, and a fact says so
+    #[arg(long, env = "CADRE_OUTPUT_BYTES_MAX", default_value_t = Retention::OUTPUT_BYTES_MAX, value_parser = cut)]
+    output_bytes_max: usize,
 }
 
 fn kept(text: &str) -> Result<Duration, String> {
@@ -67,10 +70,16 @@ fn swept(text: &str) -> Result<Duration, String> {
     Retention::default().swept_every(every).map(|_| every).map_err(|error| error.to_string())
 }
 
+fn cut(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().map_err(|_| format!("{text:?} is not a number of bytes"))?;
+    Retention::default().of_outputs(bytes).map(|_| bytes).map_err(|error| error.to_string())
+}
+
 /// Runs until stopped.
 pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
     http::check_address(args.listen, args.insecure).map_err(anyhow::Error::msg)?;
     let retention = Retention::of(args.blob_retention)?.swept_every(args.sweep_every)?;
+    let retention = retention.of_outputs(args.output_bytes_max)?;
     let data = args.data.map_or_else(default_data, Ok)?;
     http::install_metrics();
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -115,6 +115,9 @@ pub struct ToolOutput {
     pub size_bytes: u64,
     /// Where the whole is, when it is not here.
     pub spilled: Option<Spilled>,
+    /// How much of it is kept, when that is not all.
+    #[serde(default)]
+    pub kept_bytes: Option<u64>,
 }
 
 /// Output that is kept apart.

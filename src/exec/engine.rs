@@ -51,6 +51,8 @@ pub struct Limits {
     pub job_items: usize,
     /// How long the items of a job are kept after it has ended, in milliseconds. The job itself stays.
     pub job_items_kept_ms: u64,
+    /// How much of one output is kept, in bytes.
+    pub output_bytes: usize,
     /// How deep subagents may start subagents.
     pub depth: u32,
 }
@@ -67,6 +69,7 @@ impl Default for Limits {
             job_items: 100_000,
             // As long as what the items have put out: nobody can follow a reference to what is gone.
             job_items_kept_ms: Retention::BLOBS_DEFAULT.as_millis() as u64,
+            output_bytes: Retention::default().output_bytes(),
             depth: 1_000,
         }
     }

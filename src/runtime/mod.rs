@@ -91,7 +91,9 @@ impl Runtime {
         seed: u64,
     ) -> Result<Self, StartError> {
         let blobs = Blobs::new(store.clone(), clock.clone(), settings.retention.blobs());
-        let engine = Arc::new(Engine::scripted(Some(blobs.clone())));
+        let mut engine = Engine::scripted(Some(blobs.clone()));
+        engine.limits.output_bytes = settings.retention.output_bytes();
+        let engine = Arc::new(engine);
         let host = Host::new(engine.clone());
         let kinds = Kinds::new()
             .with(Session(host.clone()))

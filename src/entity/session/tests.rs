@@ -19,7 +19,7 @@ use crate::{
     exec::{Outcome, Response, Source, Tool, ToolContext, ToolError, ToolOutput, ToolReturn, ToolSpec},
     fact::{
         Fact, Ids,
-        id::{BlobRef, CallId, Id, TurnId},
+        id::{BlobRef, CallId, TurnId},
         payload::Payload,
         status::SubagentStatus,
     },

@@ -19,7 +19,7 @@ use crate::{
         id::{ActionId, CallId, Id, SubagentId},
         payload::{
             ActionRequired, ActionResolved, Decision, HookCompleted, HookStarted, OutputSpilled,
-            PermissionEvaluated, PermissionRequested, PermissionResolved, PermissionRule, RunStatus,
+            OutputTruncated, PermissionEvaluated, PermissionRequested, PermissionResolved, RunStatus,
             TaskDelegated, ToolFailed, ToolResult, ToolStarted,
         },
         scope::{ActionScope, OutputScope, TaskScope, ToolScope},
@@ -309,24 +309,7 @@ impl Run {
             read_only: tool.spec().read_only,
         };
         let ruling = engine.permission.evaluate(&request);
-        let evaluated = PermissionEvaluated {
-            tool: Some(name.to_owned()),
-            decision: ruling.permit.into(),
-            source: ruling.source.clone(),
-            reason: Some(ruling.reason.clone()),
-            rules: ruling
-                .rules
-                .iter()
-                .map(|rule| PermissionRule {
-                    rule: rule.clone(),
-                    decision: ruling.permit.into(),
-                    decisive: true,
-                    source: None,
-                })
-                .collect(),
-            mode: Some(ruling.mode.clone()),
-            ..Default::default()
-        };
+        let evaluated = PermissionEvaluated { tool: Some(name.to_owned()), ..ruling.evaluated() };
         let around = self.call_ids(index);
         draft.tell_within(&around, self.scope(), evaluated);
         match ruling.permit {
@@ -594,7 +577,7 @@ impl Run {
         if let Some(spilled) = &output.spilled {
             around = around.with(spilled.blob.clone());
             let told = OutputSpilled {
-                size_bytes: output.size_bytes,
+                size_bytes: output.kept_bytes.unwrap_or(output.size_bytes),
                 media_type: spilled.media_type.clone(),
                 hash: format!("sha256:{}", spilled.hash),
                 preview: output.preview.clone(),
@@ -602,6 +585,16 @@ impl Run {
                 source: None,
             };
             let ids = self.ids().with(scope.step.clone()).with(scope.call.clone());
+            if let Some(kept_bytes) = output.kept_bytes {
+                let limit = draft.engine.limits.output_bytes;
+                let cut = OutputTruncated {
+                    size_bytes: Some(output.size_bytes),
+                    kept_bytes,
+                    reason: Some(format!("no more than {limit} bytes of an output are kept")),
+                    source: Some("tool".into()),
+                };
+                draft.tell_within(&ids.clone().with(spilled.blob.clone()), self.scope(), cut);
+            }
             draft.tell_within(&ids, OutputScope { output: spilled.blob.clone() }, told);
         }
         let result = ToolResult {
