@@ -5,7 +5,11 @@
 //! they go by, and a blob that belongs to a session leaves the store in the session's own step, which tells of it
 //! ([`crate::entity::session::Expiry`]). Whoever dies in between leaves an entry that the next look finds.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use cadre_cluster::{
     address::Address,
@@ -16,7 +20,7 @@ use cadre_cluster::{
 };
 use futures::{StreamExt, stream};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::Instant};
 
 use super::request::forget_keys;
 use crate::{
@@ -39,10 +43,12 @@ const AT_ONCE: usize = 8;
 const KEYS_MAX: usize = 10_000;
 /// Keys in one transaction.
 const KEYS_PAGE: usize = 250;
-/// How soon to look again when something was left.
+/// How soon to look again when something was removed and something was left.
 const SOON: Duration = Duration::from_millis(200);
 /// How long a session may take to tell of a blob.
-const TELL_MAX: Duration = Duration::from_secs(10);
+const TELL_MAX: Duration = Duration::from_secs(5);
+/// How long one tenant may take at one look: sessions that do not answer keep no other tenant waiting.
+const TENANT_MAX: Duration = Duration::from_secs(30);
 
 /// What one look came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,13 +72,15 @@ pub(super) struct Sweeper {
     clock: Arc<dyn Clock>,
     blobs: Blobs,
     every: Duration,
+    /// Where to go on with tenants of which something was left, so that what cannot be removed keeps nothing else waiting.
+    left_at: Mutex<HashMap<String, Due>>,
 }
 
 /// A sweeper at work. All clones are the same one.
 #[derive(Clone)]
 pub(super) struct Sweeping {
     sweeper: Arc<Sweeper>,
-    task: Arc<std::sync::Mutex<Option<Task>>>,
+    task: Arc<Mutex<Option<Task>>>,
 }
 
 /// Ends with whoever holds it.
@@ -92,7 +100,7 @@ impl Sweeping {
 
     /// Ends it; a removal that was begun is gone on with by somebody else, or at the next start.
     pub async fn stop(&self) {
-        let task = self.task.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let task = locked(&self.task).take();
         if let Some(mut task) = task {
             task.0.abort();
             // Cancelled, which is no news.
@@ -118,7 +126,7 @@ impl Sweeper {
         blobs: Blobs,
         retention: Retention,
     ) -> Self {
-        Self { store, client, clock, blobs, every: retention.sweep_every() }
+        Self { store, client, clock, blobs, every: retention.sweep_every(), left_at: Mutex::default() }
     }
 
     /// Looks from time to time, until it is stopped.
@@ -130,10 +138,12 @@ impl Sweeper {
             loop {
                 // Nodes that were started together do not look together.
                 tokio::time::sleep(pause.mul_f64(dice.random_range(0.75..1.0))).await;
-                pause = if looking.look().await.more { looking.every.min(SOON) } else { looking.every };
+                let swept = looking.look().await;
+                let soon = swept.more && swept.blobs + swept.keys > 0;
+                pause = if soon { looking.every.min(SOON) } else { looking.every };
             }
         });
-        Sweeping { sweeper, task: Arc::new(std::sync::Mutex::new(Some(Task(task)))) }
+        Sweeping { sweeper, task: Arc::new(Mutex::new(Some(Task(task)))) }
     }
 
     /// Goes through all tenants once.
@@ -163,7 +173,8 @@ impl Sweeper {
     }
 
     async fn sweep_blobs(&self, tenant: &str, swept: &mut Swept) {
-        let (mut seen, mut after) = (0, None);
+        let until = Instant::now() + TENANT_MAX;
+        let (mut seen, mut after) = (0, locked(&self.left_at).remove(tenant));
         loop {
             let due = match self.blobs.due(tenant, after.as_ref(), PAGE).await {
                 Ok(due) => due,
@@ -174,12 +185,13 @@ impl Sweeper {
                 }
             };
             let Some(last) = due.last() else { return };
-            if seen >= BLOBS_MAX {
+            if let Some(after) = after.take_if(|_| seen >= BLOBS_MAX || Instant::now() > until) {
+                locked(&self.left_at).insert(tenant.to_owned(), after);
                 swept.more = true;
                 return;
             }
             seen += due.len();
-            // Those that fail are passed by, so that they keep nobody else waiting.
+            // Those that fail are passed by until the next time.
             after = Some(last.clone());
             let mut removed = stream::iter(due)
                 .map(|due| async move { (self.remove(tenant, &due).await, due) })
@@ -255,6 +267,10 @@ impl Sweeper {
         }
         swept.more = true;
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The same for every sweeper, and another for a blob that was written anew under its name.
