@@ -9,7 +9,7 @@ use cadre::{
     replay::{ReplayCase, Verdict, fold},
     runtime::Caller,
 };
-use common::{PATIENCE, Rig};
+use common::{PATIENCE, Rig, count};
 use serde_json::{Value, json};
 
 /// The content of an export.
@@ -236,10 +236,16 @@ async fn evidence_is_joined_with_telemetry_by_traces_and_requests_where_facts_ca
             assert_eq!(request[field], asked[field], "{field}");
         }
         assert_eq!((&request["startedAt"], &request["model"]), (&asked["timestamp"], &json!("scripted")));
-        let ended = mine.iter().rfind(|event| event["type"] == "model.completed");
-        assert_eq!(request["endedAt"], ended.unwrap()["timestamp"]);
-        assert_eq!(request["status"], "completed", "{request:#}");
+        let ends = ["model.completed", "model.failed"];
+        let ended = mine.iter().rfind(|event| ends.contains(&event["type"].as_str().unwrap())).unwrap();
+        assert_eq!(request["endedAt"], ended["timestamp"]);
+        let status = if ended["type"] == "model.completed" { "completed" } else { "retrying" };
+        assert_eq!((&request["status"], &request["attempt"]), (&json!(status), &asked["payload"]["attempt"]));
+        assert_eq!(request["error"].is_object(), status == "retrying", "{request:#}");
     }
+    let failed = requests.iter().filter(|request| request["status"] == "retrying").count();
+    assert_eq!(failed, count(&events, "model.failed"));
+    assert!(failed >= 2, "one in each of the traced turns");
     let gap = |evidence: &Value| {
         let gaps = evidence["knownGaps"].as_array().unwrap().clone();
         gaps.into_iter().find(|gap| gap["what"] == "traces")

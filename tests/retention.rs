@@ -210,6 +210,10 @@ async fn p9_what_is_large_goes_after_a_month_and_its_session_is_told_of_each() {
         );
     }
     assert!(spilled.iter().any(|event| event["subagentId"].is_string()), "one is a subagent's");
+    assert!(
+        told.iter().all(|told| told["turnId"].is_string() && told["toolCallId"].is_string()),
+        "arguments, too"
+    );
     check_feed(&after);
     conform_events(&after);
     let snapshot = node.call("get_session", json!({ "sessionId": "sess_a" })).await;

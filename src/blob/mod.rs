@@ -132,33 +132,34 @@ pub enum BlobError {
 }
 
 /// The records of a blob that an entity writes in its own step, to be kept for `ttl`.
-pub fn pieces_of(
-    name: &BlobRef,
-    media_type: &str,
-    session: Option<&SessionId>,
-    content: impl Into<Bytes>,
-    now: Timestamp,
-    ttl: Duration,
-) -> Vec<(Vec<u8>, Bytes)> {
-    let content: Bytes = content.into();
-    let expires = now.after(ttl);
-    let meta = BlobMeta {
-        media_type: media_type.to_owned(),
-        size_bytes: content.len() as u64,
-        hash: hex(&Sha256::digest(&content)),
-        created: now,
-        expires,
-        session: session.cloned(),
-        about: Ids::default(),
-        state: BlobState::Whole,
-    };
-    let pieces = (0..content.len()).step_by(Blobs::PIECE_BYTES).enumerate().map(|(number, at)| {
-        let piece = content.slice(at..content.len().min(at + Blobs::PIECE_BYTES));
-        (records::blob_piece(name, number as u64), piece)
-    });
-    let about =
-        [(records::blob(name), codec::encode(&meta)), (records::blob_expiry(expires, name), Bytes::new())];
-    pieces.chain(about).collect()
+pub fn pieces_of(new: NewBlob, about: Ids, now: Timestamp, ttl: Duration) -> Vec<(Vec<u8>, Bytes)> {
+    let NewBlob { blob, content, .. } = &new;
+    let pieces: Vec<_> = (0..content.len())
+        .step_by(Blobs::PIECE_BYTES)
+        .zip(0..)
+        .map(|(at, number)| {
+            let piece = content.slice(at..content.len().min(at + Blobs::PIECE_BYTES));
+            (records::blob_piece(blob, number), piece)
+        })
+        .collect();
+    let (path, expiry) = (records::blob(blob), records::blob_expiry(now.after(ttl), blob));
+    let meta = codec::encode(&new.meta(about, now, ttl));
+    pieces.into_iter().chain([(path, meta), (expiry, Bytes::new())]).collect()
+}
+
+impl NewBlob {
+    fn meta(self, about: Ids, now: Timestamp, ttl: Duration) -> BlobMeta {
+        BlobMeta {
+            media_type: self.media_type,
+            size_bytes: self.content.len() as u64,
+            hash: hex(&Sha256::digest(&self.content)),
+            created: now,
+            expires: now.after(ttl),
+            session: self.session,
+            about,
+            state: BlobState::Whole,
+        }
+    }
 }
 
 /// A blob that somebody removes is there for as long as anybody may need it: a hundred years.
@@ -222,17 +223,6 @@ impl Blobs {
         if new.content.len() > Self::BYTES_MAX {
             return Err(BlobError::TooLarge { limit: Self::BYTES_MAX, actual: new.content.len() });
         }
-        let created = self.clock.now();
-        let meta = BlobMeta {
-            media_type: new.media_type,
-            size_bytes: new.content.len() as u64,
-            hash: hex(&Sha256::digest(&new.content)),
-            created,
-            expires: created.after(ttl),
-            session: new.session,
-            about,
-            state: BlobState::Whole,
-        };
         let pieces: Vec<(u64, Bytes)> = (0..new.content.len())
             .step_by(Self::PIECE_BYTES)
             .map(|at| new.content.slice(at..new.content.len().min(at + Self::PIECE_BYTES)))
@@ -240,17 +230,18 @@ impl Blobs {
             .map(|(piece, number)| (number, piece))
             .collect();
         let (first, rest) = pieces.split_at(pieces.len().min(Self::PIECES_PER_COMMIT));
+        let blob = new.blob.clone();
+        let meta = new.meta(about, self.clock.now(), ttl);
         let state = if rest.is_empty() { BlobState::Whole } else { BlobState::Partial };
-        self.begin(tenant, &new.blob, &BlobMeta { state, ..meta.clone() }, first).await?;
+        self.begin(tenant, &blob, &BlobMeta { state, ..meta.clone() }, first).await?;
         let set = |tx: &mut Transaction, (number, piece): &(u64, Bytes)| {
-            tx.set(keys::data(tenant, &records::blob_piece(&new.blob, *number)), piece.clone());
+            tx.set(keys::data(tenant, &records::blob_piece(&blob, *number)), piece.clone());
         };
         for some in rest.chunks(Self::PIECES_PER_COMMIT) {
             self.commit(|tx| some.iter().for_each(|piece| set(tx, piece))).await?;
         }
         if !rest.is_empty() {
-            self.commit(|tx| tx.set(keys::data(tenant, &records::blob(&new.blob)), codec::encode(&meta)))
-                .await?;
+            self.commit(|tx| tx.set(keys::data(tenant, &records::blob(&blob)), codec::encode(&meta))).await?;
         }
         metrics::counter!("cadre_blobs_written_bytes_total").increment(meta.size_bytes);
         Ok(meta)

@@ -35,7 +35,7 @@ pub struct TraceEntry {
 /// How many spans of a trace are named.
 pub const SPANS_MAX: usize = 100;
 
-/// One request to a model, with all its attempts.
+/// One request to a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestEntry {
@@ -46,7 +46,7 @@ pub struct RequestEntry {
     /// Whose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// `running`, `retrying`, `completed`, `failed`.
+    /// `running`, `completed`, `failed`, or `retrying`: failed, and another follows.
     pub status: &'static str,
     /// In which turn.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,11 +60,11 @@ pub struct RequestEntry {
     /// In which trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<Box<str>>,
-    /// Which attempt it has come to.
-    pub attempts: u32,
+    /// Which attempt at the same step it is.
+    pub attempt: u32,
     /// When it was first asked.
     pub started_at: Time,
-    /// When it was answered, or failed for good.
+    /// When it was answered, or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
     /// How long the model took.
@@ -177,7 +177,7 @@ impl Telemetry {
                 task_id: ids.task().cloned(),
                 subagent_id: ids.subagent().cloned(),
                 trace_id: event.trace.as_ref().map(|trace| trace.trace_id.clone()),
-                attempts: 0,
+                attempt: 0,
                 started_at: at,
                 ended_at: None,
                 duration_ms: None,
@@ -191,7 +191,8 @@ impl Telemetry {
         match &event.fact.payload {
             Payload::ModelRequested(requested) => {
                 entry.status = "running";
-                entry.attempts = entry.attempts.max(requested.attempt);
+                entry.ended_at = None;
+                entry.attempt = requested.attempt;
             }
             Payload::ModelCompleted(completed) => {
                 entry.status = "completed";
@@ -202,7 +203,7 @@ impl Telemetry {
             }
             Payload::ModelFailed(failed) => {
                 entry.status = if failed.will_retry { "retrying" } else { "failed" };
-                entry.ended_at = (!failed.will_retry).then_some(at);
+                entry.ended_at = Some(at);
                 entry.duration_ms = failed.duration_ms;
                 entry.error = Some(failed.error.clone());
             }
