@@ -301,7 +301,8 @@ async fn p3_two_nodes_that_sweep_at_once_tell_of_each_output_once() {
     }
     world.pass(MONTH);
     let (first, second) = tokio::join!(one.0.sweep(), two.0.sweep());
-    assert!(first.blobs > 0 && second.blobs > 0, "both had something to do: {first:?} {second:?}");
+    // Both may have asked for one at the very same time, and are told the same.
+    assert!(first.blobs + second.blobs >= 2 * OUTPUTS as u64, "{first:?} {second:?}");
     assert_eq!(first.failures + second.failures, 0);
     assert_eq!(world.left("local").await, BTreeMap::new());
     for session in ["sess_a", "sess_b"] {
