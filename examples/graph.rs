@@ -55,7 +55,8 @@ async fn run(widths: &[u64]) -> Result<(), Box<dyn std::error::Error>> {
         ..HostConfig::new("graph", "graph")
     };
     let deadline = Duration::from_secs(600);
-    let settings = Settings { host, publisher: Publisher::new("graph"), deadline };
+    let settings =
+        Settings { host, publisher: Publisher::new("graph"), deadline, retention: Default::default() };
     let bus = Arc::new(LocalBus::new());
     let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), 1).await?;
     let caller = Caller::local();

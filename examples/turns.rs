@@ -67,7 +67,12 @@ async fn run(callers: u64, seconds: u64) -> Result<(), AnyError> {
         entities_live_max: ENTITIES_LIVE_MAX,
         ..HostConfig::new("turns", "turns")
     };
-    let settings = Settings { host, publisher: Publisher::new("turns"), deadline: Duration::from_secs(60) };
+    let settings = Settings {
+        host,
+        publisher: Publisher::new("turns"),
+        deadline: Duration::from_secs(60),
+        retention: Default::default(),
+    };
     let bus = Arc::new(LocalBus::new());
     let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), 1).await?;
 

@@ -82,8 +82,27 @@ fn dev_refuses_what_it_cannot_do() {
     assert!(refused(&["--listen", &taken.local_addr().unwrap().to_string()]).contains("cannot listen"));
     std::fs::write(folder.path().join("thesis.txt"), "mine").unwrap();
     assert!(refused(&["--listen", "127.0.0.1:0"]).contains("data folder"));
-    let usage = cadre("").args(["dev", "--listen", "nowhere"]).output().unwrap();
-    assert_eq!(usage.status.code(), Some(2));
+    let usage = |args: &[&str]| {
+        let output = cadre("").arg("dev").args(args).output().unwrap();
+        assert_eq!((output.status.code(), out(&output).as_str()), (Some(2), ""));
+        err(&output)
+    };
+    usage(&["--listen", "nowhere"]);
+    for (args, said) in [
+        (["--blob-retention", "soon"], "such as 30d"),
+        (["--blob-retention", ""], "such as 30d"),
+        (["--blob-retention", "-1d"], "such as 30d"),
+        (["--blob-retention", "0s"], "1m at least"),
+        (["--blob-retention", "59s"], "1m at least"),
+        (["--blob-retention", "3651d"], "3650d is the most"),
+        (["--sweep-every", "0s"], "every 1s to 1d"),
+        (["--sweep-every", "25h"], "every 1s to 1d"),
+        (["--output-bytes-max", "1"], "65536 to 134217728"),
+        (["--output-bytes-max", "lots"], "not a number of bytes"),
+    ] {
+        let args = [&format!("{}={}", args[0], args[1])[..]];
+        assert!(usage(&args).contains(said), "{args:?}: {}", usage(&args));
+    }
 }
 
 #[test]

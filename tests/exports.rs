@@ -9,7 +9,7 @@ use cadre::{
     replay::{ReplayCase, Verdict, fold},
     runtime::Caller,
 };
-use common::{PATIENCE, Rig};
+use common::{PATIENCE, Rig, count};
 use serde_json::{Value, json};
 
 /// The content of an export.
@@ -180,6 +180,88 @@ async fn evidence_says_what_the_facts_say() {
     assert_eq!(told["payload"]["verificationOutcomes"], evidence["verification"]);
     let snapshot = rig.call("get_session", json!({ "sessionId": "sess_e" })).await;
     assert_eq!(snapshot["evidenceRefs"], json!([exported["evidenceId"]]));
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn evidence_is_joined_with_telemetry_by_traces_and_requests_where_facts_carry_them() {
+    let rig = Rig::start().await;
+    let trace = |number: u32| format!("{number:032x}");
+    let header = |number: u32| format!("00-{}-{number:016x}-01", trace(number));
+    let script = json!([{ "say": "x" }, { "tool": "echo", "args": {} },
+        { "spawn": { "count": 1, "script": [{ "say": "child" }], "join": "all" } },
+        { "fail": { "message": "no", "retryable": true, "times": 1 } }, { "say": "y" }]);
+    let traced = async |number: u32, session: &str| {
+        let submit = rig.submit(session, script.clone());
+        let turn = cadre_cluster::trace::within(Some(header(number)), submit).await;
+        rig.turn_over(session, turn["turnId"].as_str().unwrap()).await;
+        turn["turnId"].clone()
+    };
+    let first = traced(1, "sess_t").await;
+    let second = traced(2, "sess_t").await;
+    let plain = rig.submit("sess_t", json!([{ "say": "untraced" }])).await;
+    rig.turn_over("sess_t", plain["turnId"].as_str().unwrap()).await;
+    let events = rig.checked("sess_t").await;
+    let (_, evidence) = pack(&rig, "export_evidence", json!({ "sessionId": "sess_t" })).await;
+    let telemetry = &evidence["telemetry"];
+    let carries = |event: &&Value| event["traceId"].is_string();
+    assert_eq!(telemetry["facts"], events.len());
+    assert_eq!(telemetry["tracedFacts"], events.iter().filter(carries).count());
+    assert_eq!(telemetry["traces"]["total"], 2, "{telemetry:#}");
+    for (number, turn) in [(1, &first), (2, &second)] {
+        let entries = telemetry["traces"]["entries"].as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["traceId"] == trace(number)).unwrap();
+        let mine: Vec<_> = events.iter().filter(|event| event["traceId"] == trace(number)).collect();
+        assert_eq!(entry["span"]["events"], mine.len());
+        assert_eq!(entry["spanIds"], json!([format!("{number:016x}")]));
+        for (kind, id) in
+            [("toolCalls", "toolCallId"), ("turns", "turnId"), ("modelRequests", "modelRequestId")]
+        {
+            let ids: std::collections::BTreeSet<_> =
+                mine.iter().filter_map(|event| event[id].as_str()).collect();
+            assert_eq!(entry["correlation"][kind]["count"], ids.len(), "{kind}");
+        }
+        assert_eq!(entry["correlation"]["subagents"]["count"], 1, "what was started within it, too");
+        assert!(entry["correlation"]["turns"]["ids"].as_array().unwrap().contains(turn));
+    }
+    let requests = telemetry["modelRequests"]["entries"].as_array().unwrap();
+    let distinct: std::collections::BTreeSet<_> =
+        events.iter().filter_map(|event| event["modelRequestId"].as_str()).collect();
+    assert_eq!(telemetry["modelRequests"]["total"], distinct.len());
+    for request in requests {
+        let id = &request["modelRequestId"];
+        let mine: Vec<_> = events.iter().filter(|event| event["modelRequestId"] == *id).collect();
+        let asked = mine.iter().find(|event| event["type"] == "model.requested").unwrap();
+        for field in ["turnId", "subagentId", "traceId"] {
+            assert_eq!(request[field], asked[field], "{field}");
+        }
+        assert_eq!((&request["startedAt"], &request["model"]), (&asked["timestamp"], &json!("scripted")));
+        let ends = ["model.completed", "model.failed"];
+        let ended = mine.iter().rfind(|event| ends.contains(&event["type"].as_str().unwrap())).unwrap();
+        assert_eq!(request["endedAt"], ended["timestamp"]);
+        let status = if ended["type"] == "model.completed" { "completed" } else { "retrying" };
+        assert_eq!((&request["status"], &request["attempt"]), (&json!(status), &asked["payload"]["attempt"]));
+        assert_eq!(request["error"].is_object(), status == "retrying", "{request:#}");
+    }
+    let failed = requests.iter().filter(|request| request["status"] == "retrying").count();
+    assert_eq!(failed, count(&events, "model.failed"));
+    assert!(failed >= 2, "one in each of the traced turns");
+    let gap = |evidence: &Value| {
+        let gaps = evidence["knownGaps"].as_array().unwrap().clone();
+        gaps.into_iter().find(|gap| gap["what"] == "traces")
+    };
+    assert_eq!(gap(&evidence), None);
+
+    let scope = json!({ "sessionId": "sess_t", "turnId": plain["turnId"] });
+    let (_, evidence) = pack(&rig, "export_evidence", scope).await;
+    assert_eq!(evidence["telemetry"]["traces"]["state"], "not_applicable");
+    assert_eq!(evidence["telemetry"]["tracedFacts"], 0);
+    assert_eq!(evidence["telemetry"]["modelRequests"]["total"], 1, "{:#}", evidence["telemetry"]);
+    let gap = gap(&evidence).unwrap();
+    assert_eq!(
+        (&gap["state"], &gap["reason"]),
+        (&json!("not_applicable"), &evidence["telemetry"]["traces"]["reason"])
+    );
     rig.stop().await;
 }
 

@@ -381,6 +381,24 @@ fn a_stream_without_a_position_begins_with_a_snapshot_and_ends_with_a_goodbye() 
 }
 
 #[test]
+fn facts_carry_the_trace_that_a_command_came_with_and_none_that_is_no_trace() {
+    let server = Server::start();
+    let traces = |session: &str, header: &str| {
+        let body = json!({ "sessionId": session }).to_string();
+        let headers = [("traceparent", header)];
+        let (status, answer) = server.json("POST", "/v1/commands/create_session", &headers, body.as_bytes());
+        assert_eq!(status, 200, "{answer}");
+        let events = server.tokio.block_on(server.rig.served(session));
+        events.into_iter().map(|event| event["traceId"].clone()).collect::<Vec<_>>()
+    };
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let carried = traces("sess_1", &format!("00-{trace}-b7ad6b7169203331-01"));
+    assert!(!carried.is_empty() && carried.iter().all(|carried| carried == trace), "{carried:?}");
+    assert!(traces("sess_2", "00-nonsense-01").iter().all(Value::is_null));
+    server.stop();
+}
+
+#[test]
 fn blobs_are_served_whole_and_in_parts() {
     let server = Server::start();
     // Longer than what is read from the store at a time, and not a multiple of it.

@@ -382,7 +382,12 @@ async fn p9_items_of_a_job_that_is_over_for_a_month_have_expired_and_so_it_says(
     let folder = tempfile::tempdir().unwrap();
     let embedded = Embedded::open(EmbeddedConfig::new(folder.path())).unwrap();
     let host = HostConfig { takeover: Takeover::AtOnce, shards: 4, ..HostConfig::new("test", "one") };
-    let settings = Settings { host, publisher: Publisher::new("cadre_test"), deadline: PATIENCE };
+    let settings = Settings {
+        host,
+        publisher: Publisher::new("cadre_test"),
+        deadline: PATIENCE,
+        retention: Default::default(),
+    };
     let clock = Arc::new(Shifted::default());
     let (bus, store) = (Arc::new(LocalBus::new()), embedded.store());
     let runtime = Runtime::start(settings, store.clone(), bus, clock.clone(), 4711).await.unwrap();

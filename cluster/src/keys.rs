@@ -291,6 +291,25 @@ pub fn expired_letter(key: &[u8]) -> Option<Bytes> {
     Some(with_stamp(&dead_letters_of(&of), &stamp, position))
 }
 
+/// Everything that belongs to any tenant, tenant by tenant.
+pub fn tenants() -> KeyRange {
+    KeyRange::prefix(pack(&(TENANT,)))
+}
+
+/// Everything that belongs to a tenant.
+pub fn tenant(tenant: &str) -> KeyRange {
+    KeyRange::prefix(pack(&(TENANT, tenant)))
+}
+
+/// Whose a key is, if it is a tenant's.
+pub fn tenant_of(key: &[u8]) -> Option<String> {
+    let rest = key.strip_prefix(&pack(&(TENANT,))[..])?;
+    // A text ends with a zero; one within it is followed by 0xff.
+    let ends = |at: &usize| rest[*at] == 0 && rest.get(at + 1) != Some(&0xff);
+    let end = (0..rest.len()).find(ends)?;
+    unpack(&rest[..=end]).map(|(tenant,)| tenant).ok()
+}
+
 /// The record of an entity; [`crate::host::read_entity`] reads it.
 pub fn state(of: &Address) -> Bytes {
     key(&(TENANT, of.tenant(), STATE, of.kind(), of.id()))

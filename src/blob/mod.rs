@@ -1,22 +1,34 @@
 //! Large things, kept apart in pieces: outputs of tools, inputs, exports.
 //!
 //! A blob is written before anything refers to it and never changed. It expires; what nobody refers to (a writer that
-//! died in between) goes the same way.
+//! died in between) goes the same way, because what will expire is noted with the first piece of it.
+
+mod expiry;
+mod retention;
+#[cfg(test)]
+mod tests;
 
 use bytes::{Bytes, BytesMut};
 use cadre_cluster::{
     clock::{Clock, Timestamp},
     codec::{self, DecodeError},
     keys,
-    store::{Attempt, CommitError, KeyRange, RangeRead, ReadError, Store},
+    store::{Attempt, CommitError, KeyRange, ReadError, Store, Transaction},
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{ops::Range, sync::Arc, time::Duration};
 
+pub use self::{
+    expiry::Due,
+    retention::{InvalidRetention, Retention},
+};
 use crate::{
     entity::records,
-    fact::id::{BlobRef, SessionId},
+    fact::{
+        Ids, Time,
+        id::{BlobRef, SessionId},
+    },
 };
 
 /// Where blobs are kept.
@@ -55,6 +67,24 @@ pub struct BlobMeta {
     pub expires: Timestamp,
     /// The session it belongs to.
     pub session: Option<SessionId>,
+    /// What else of the session it came from: a turn, a call.
+    #[serde(default)]
+    pub about: Ids,
+    /// How far it is.
+    #[serde(default)]
+    pub state: BlobState,
+}
+
+/// How far a blob is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum BlobState {
+    /// It is all there.
+    #[default]
+    Whole,
+    /// It is being written, or whoever wrote it has died.
+    Partial,
+    /// It is being removed.
+    Leaving,
 }
 
 cadre_cluster::stored! { BlobMeta: "blob" }
@@ -65,6 +95,20 @@ pub enum BlobError {
     /// There is none of that name, or no more.
     #[error("there is no blob {blob}")]
     NotFound {
+        /// Its name.
+        blob: BlobRef,
+    },
+    /// It was kept for as long as it should be.
+    #[error("the blob {blob} has expired at {}", Time(*.at))]
+    Expired {
+        /// Its name.
+        blob: BlobRef,
+        /// Since when it is not kept.
+        at: Timestamp,
+    },
+    /// Try again.
+    #[error("what was called {blob} is being removed")]
+    Leaving {
         /// Its name.
         blob: BlobRef,
     },
@@ -87,35 +131,36 @@ pub enum BlobError {
     Decode(#[from] DecodeError),
 }
 
-/// The records of a blob that an entity writes in its own step.
-pub fn pieces_of(
-    name: &BlobRef,
-    media_type: &str,
-    session: Option<&SessionId>,
-    content: impl Into<Bytes>,
-    now: Timestamp,
-) -> Vec<(Vec<u8>, Bytes)> {
-    let content: Bytes = content.into();
-    let expires = now.after(TTL_DEFAULT);
-    let meta = BlobMeta {
-        media_type: media_type.to_owned(),
-        size_bytes: content.len() as u64,
-        hash: hex(&Sha256::digest(&content)),
-        created: now,
-        expires,
-        session: session.cloned(),
-    };
-    let pieces = (0..content.len()).step_by(Blobs::PIECE_BYTES).enumerate().map(|(number, at)| {
-        let piece = content.slice(at..content.len().min(at + Blobs::PIECE_BYTES));
-        (records::blob_piece(name, number as u64), piece)
-    });
-    let about =
-        [(records::blob(name), codec::encode(&meta)), (records::blob_expiry(expires, name), Bytes::new())];
-    pieces.chain(about).collect()
+/// The records of a blob that an entity writes in its own step, to be kept for `ttl`.
+pub fn pieces_of(new: NewBlob, about: Ids, now: Timestamp, ttl: Duration) -> Vec<(Vec<u8>, Bytes)> {
+    let NewBlob { blob, content, .. } = &new;
+    let pieces: Vec<_> = (0..content.len())
+        .step_by(Blobs::PIECE_BYTES)
+        .zip(0..)
+        .map(|(at, number)| {
+            let piece = content.slice(at..content.len().min(at + Blobs::PIECE_BYTES));
+            (records::blob_piece(blob, number), piece)
+        })
+        .collect();
+    let (path, expiry) = (records::blob(blob), records::blob_expiry(now.after(ttl), blob));
+    let meta = codec::encode(&new.meta(about, now, ttl));
+    pieces.into_iter().chain([(path, meta), (expiry, Bytes::new())]).collect()
 }
 
-/// How long blobs are kept unless somebody says otherwise.
-pub const TTL_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
+impl NewBlob {
+    fn meta(self, about: Ids, now: Timestamp, ttl: Duration) -> BlobMeta {
+        BlobMeta {
+            media_type: self.media_type,
+            size_bytes: self.content.len() as u64,
+            hash: hex(&Sha256::digest(&self.content)),
+            created: now,
+            expires: now.after(ttl),
+            session: self.session,
+            about,
+            state: BlobState::Whole,
+        }
+    }
+}
 
 /// A blob that somebody removes is there for as long as anybody may need it: a hundred years.
 const KEPT_FOR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -133,14 +178,24 @@ impl Blobs {
         Self { store, clock, ttl }
     }
 
-    /// Writes a blob. Writing the same one again changes nothing.
+    /// For how long each is kept.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Writes a blob. Writing the same one again changes nothing but its time.
     pub async fn write(&self, tenant: &str, new: NewBlob) -> Result<BlobMeta, BlobError> {
-        self.write_for(tenant, new, self.ttl).await
+        self.write_about(tenant, new, Ids::default()).await
+    }
+
+    /// Writes a blob that came from a part of its session.
+    pub async fn write_about(&self, tenant: &str, new: NewBlob, about: Ids) -> Result<BlobMeta, BlobError> {
+        self.write_for(tenant, new, about, self.ttl).await
     }
 
     /// Writes a blob that does not expire by itself: whoever writes it removes it.
     pub async fn keep(&self, tenant: &str, new: NewBlob) -> Result<BlobMeta, BlobError> {
-        self.write_for(tenant, new, KEPT_FOR).await
+        self.write_for(tenant, new, Ids::default(), KEPT_FOR).await
     }
 
     /// Removes a blob before its time. One that is not there is no error.
@@ -158,39 +213,70 @@ impl Blobs {
         Ok(())
     }
 
-    async fn write_for(&self, tenant: &str, new: NewBlob, ttl: Duration) -> Result<BlobMeta, BlobError> {
+    async fn write_for(
+        &self,
+        tenant: &str,
+        new: NewBlob,
+        about: Ids,
+        ttl: Duration,
+    ) -> Result<BlobMeta, BlobError> {
         if new.content.len() > Self::BYTES_MAX {
             return Err(BlobError::TooLarge { limit: Self::BYTES_MAX, actual: new.content.len() });
         }
-        let created = self.clock.now();
-        let meta = BlobMeta {
-            media_type: new.media_type,
-            size_bytes: new.content.len() as u64,
-            hash: hex(&Sha256::digest(&new.content)),
-            created,
-            expires: created.after(ttl),
-            session: new.session,
-        };
-        let pieces: Vec<Bytes> = (0..new.content.len())
+        let pieces: Vec<(u64, Bytes)> = (0..new.content.len())
             .step_by(Self::PIECE_BYTES)
             .map(|at| new.content.slice(at..new.content.len().min(at + Self::PIECE_BYTES)))
+            .zip(0..)
+            .map(|(piece, number)| (number, piece))
             .collect();
-        for (batch, some) in pieces.chunks(Self::PIECES_PER_COMMIT).enumerate() {
-            self.commit(|tx| {
-                for (index, piece) in some.iter().enumerate() {
-                    let number = (batch * Self::PIECES_PER_COMMIT + index) as u64;
-                    tx.set(keys::data(tenant, &records::blob_piece(&new.blob, number)), piece.clone());
-                }
-            })
-            .await?;
+        let (first, rest) = pieces.split_at(pieces.len().min(Self::PIECES_PER_COMMIT));
+        let blob = new.blob.clone();
+        let meta = new.meta(about, self.clock.now(), ttl);
+        let state = if rest.is_empty() { BlobState::Whole } else { BlobState::Partial };
+        self.begin(tenant, &blob, &BlobMeta { state, ..meta.clone() }, first).await?;
+        let set = |tx: &mut Transaction, (number, piece): &(u64, Bytes)| {
+            tx.set(keys::data(tenant, &records::blob_piece(&blob, *number)), piece.clone());
+        };
+        for some in rest.chunks(Self::PIECES_PER_COMMIT) {
+            self.commit(|tx| some.iter().for_each(|piece| set(tx, piece))).await?;
         }
-        self.commit(|tx| {
-            tx.set(keys::data(tenant, &records::blob(&new.blob)), codec::encode(&meta));
-            tx.set(keys::data(tenant, &records::blob_expiry(meta.expires, &new.blob)), Bytes::new());
-        })
-        .await?;
+        if !rest.is_empty() {
+            self.commit(|tx| tx.set(keys::data(tenant, &records::blob(&blob)), codec::encode(&meta))).await?;
+        }
         metrics::counter!("cadre_blobs_written_bytes_total").increment(meta.size_bytes);
         Ok(meta)
+    }
+
+    /// The first transaction of a blob: with it is noted when it will expire, and what was there of that name is over.
+    async fn begin(
+        &self,
+        tenant: &str,
+        blob: &BlobRef,
+        meta: &BlobMeta,
+        pieces: &[(u64, Bytes)],
+    ) -> Result<(), BlobError> {
+        let key = keys::data(tenant, &records::blob(blob));
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            if let Some(former) = tx.get(&key).await? {
+                let former: BlobMeta = codec::decode(&former)?;
+                if former.state == BlobState::Leaving {
+                    return Err(BlobError::Leaving { blob: blob.clone() });
+                }
+                tx.clear(keys::data(tenant, &records::blob_expiry(former.expires, blob)));
+                tx.clear_range(KeyRange::prefix(key.to_vec()));
+            }
+            for (number, piece) in pieces {
+                tx.set(keys::data(tenant, &records::blob_piece(blob, *number)), piece.clone());
+            }
+            tx.set(key.clone(), codec::encode(meta));
+            tx.set(keys::data(tenant, &records::blob_expiry(meta.expires, blob)), Bytes::new());
+            match tx.commit().await {
+                Ok(_) => return Ok(()),
+                Err(error) => attempt.again(error).await?,
+            }
+        }
     }
 
     /// What is known of a blob.
@@ -200,10 +286,13 @@ impl Blobs {
             Some(value) => codec::decode(&value)?,
             None => return Err(BlobError::NotFound { blob: blob.clone() }),
         };
-        if meta.expires <= self.clock.now() {
-            return Err(BlobError::NotFound { blob: blob.clone() });
+        match meta.state {
+            BlobState::Partial => Err(BlobError::NotFound { blob: blob.clone() }),
+            BlobState::Whole if meta.expires > self.clock.now() => Ok(meta),
+            BlobState::Whole | BlobState::Leaving => {
+                Err(BlobError::Expired { blob: blob.clone(), at: meta.expires })
+            }
         }
-        Ok(meta)
     }
 
     /// Part of a blob, as far as it goes.
@@ -234,29 +323,7 @@ impl Blobs {
         Ok((self.read(tenant, blob, 0..meta.size_bytes).await?, meta))
     }
 
-    /// Removes what has expired, at most so many at a time. Says which.
-    pub async fn expire(&self, tenant: &str, at_most: usize) -> Result<Vec<BlobRef>, BlobError> {
-        let due = records::blobs_expired(self.clock.now());
-        let range = KeyRange::new(keys::data(tenant, &due.0), keys::data(tenant, &due.1));
-        let page = self.store.begin().snapshot_range(&RangeRead::new(range).limit(at_most)).await?;
-        let mut gone = Vec::new();
-        for pair in page.pairs {
-            let start = keys::data(tenant, &[]).len();
-            let Some(blob) = records::expired_blob(&pair.key[start..]) else { continue };
-            self.commit(|tx| {
-                tx.clear(pair.key.clone());
-                tx.clear_range(KeyRange::prefix(keys::data(tenant, &records::blob(&blob)).to_vec()));
-            })
-            .await?;
-            gone.push(blob);
-        }
-        Ok(gone)
-    }
-
-    async fn commit(
-        &self,
-        write: impl Fn(&mut cadre_cluster::store::Transaction),
-    ) -> Result<(), CommitError> {
+    async fn commit(&self, write: impl Fn(&mut Transaction)) -> Result<(), CommitError> {
         let mut attempt = Attempt::idempotent();
         loop {
             let mut tx = self.store.begin();

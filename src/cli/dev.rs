@@ -2,8 +2,10 @@
 
 use std::{env, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use super::duration;
 use anyhow::Context;
 use cadre::{
+    blob::Retention,
     fact::Publisher,
     http,
     runtime::{Runtime, Settings},
@@ -47,11 +49,37 @@ pub struct Args {
     /// Listen where other machines can reach it, although there are no credentials
     #[arg(long)]
     insecure: bool,
+    /// How long outputs, inputs and exports are kept that are too large for facts: 90s, 15m, 12h, 30d
+    #[arg(long, env = "CADRE_BLOB_RETENTION", default_value = "30d", value_parser = kept)]
+    blob_retention: Duration,
+    /// How often to look for those whose time is over
+    #[arg(long, env = "CADRE_SWEEP_EVERY", default_value = "60s", value_parser = swept)]
+    sweep_every: Duration,
+    /// How much of one output is kept; the rest is cut off, and a fact says so
+    #[arg(long, env = "CADRE_OUTPUT_BYTES_MAX", default_value_t = Retention::OUTPUT_BYTES_MAX, value_parser = cut)]
+    output_bytes_max: usize,
+}
+
+fn kept(text: &str) -> Result<Duration, String> {
+    let blobs = duration::parse(text).map_err(|error| error.to_string())?;
+    Retention::of(blobs).map(|_| blobs).map_err(|error| error.to_string())
+}
+
+fn swept(text: &str) -> Result<Duration, String> {
+    let every = duration::parse(text).map_err(|error| error.to_string())?;
+    Retention::default().swept_every(every).map(|_| every).map_err(|error| error.to_string())
+}
+
+fn cut(text: &str) -> Result<usize, String> {
+    let bytes = text.parse().map_err(|_| format!("{text:?} is not a number of bytes"))?;
+    Retention::default().of_outputs(bytes).map(|_| bytes).map_err(|error| error.to_string())
 }
 
 /// Runs until stopped.
 pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
     http::check_address(args.listen, args.insecure).map_err(anyhow::Error::msg)?;
+    let retention = Retention::of(args.blob_retention)?.swept_every(args.sweep_every)?;
+    let retention = retention.of_outputs(args.output_bytes_max)?;
     let data = args.data.map_or_else(default_data, Ok)?;
     http::install_metrics();
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -68,7 +96,7 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
             entities_live_max: cadre::runtime::ENTITIES_LIVE_MAX,
             ..HostConfig::new("dev", "dev")
         };
-        let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE };
+        let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE, retention };
         let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
         let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;
         let served = serve(&runtime, listener, stopped, &data, json).await;

@@ -5,6 +5,7 @@ mod approve;
 mod call;
 mod client;
 mod dev;
+mod duration;
 mod export;
 mod failure;
 mod follow;

@@ -256,10 +256,10 @@ pub fn blobs_expired(now: Timestamp) -> (Vec<u8>, Vec<u8>) {
     (pack(&(BLOB_EXPIRY,)), pack(&(BLOB_EXPIRY, now.0.saturating_add(1))))
 }
 
-/// Which blob an entry of [`blobs_expired`] is about.
-pub fn expired_blob(path: &[u8]) -> Option<BlobRef> {
-    let (_, _, id): (i64, u64, String) = unpack(path).ok()?;
-    BlobRef::parse(&id).ok()
+/// Since when which blob has expired, as an entry of [`blobs_expired`] says.
+pub fn expired_blob(path: &[u8]) -> Option<(Timestamp, BlobRef)> {
+    let (_, at, id): (i64, u64, String) = unpack(path).ok()?;
+    Some((Timestamp(at), BlobRef::parse(&id).ok()?))
 }
 
 /// A task that blocks another.
@@ -292,10 +292,10 @@ pub fn keys_expired(now: Timestamp) -> (Vec<u8>, Vec<u8>) {
     (pack(&(KEY_EXPIRY,)), pack(&(KEY_EXPIRY, now.0.saturating_add(1))))
 }
 
-/// Which key an entry of [`keys_expired`] is about.
-pub fn expired_key(path: &[u8]) -> Option<String> {
-    let (_, _, key): (i64, u64, String) = unpack(path).ok()?;
-    Some(key)
+/// Since when which key has expired, as an entry of [`keys_expired`] says.
+pub fn expired_key(path: &[u8]) -> Option<(Timestamp, String)> {
+    let (_, at, key): (i64, u64, String) = unpack(path).ok()?;
+    Some((Timestamp(at), key))
 }
 
 /// The last part of a path: the id that a list entry is about.

@@ -69,6 +69,11 @@ where
         Self { state, told: Vec::new(), entity, address, now: Timestamp(1_778_493_600_000), seed: 1 }
     }
 
+    /// What time it is.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// Time passes.
     pub fn pass(&mut self, ms: u64) {
         self.now = self.now.in_ms(ms);

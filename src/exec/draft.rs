@@ -9,7 +9,7 @@ use cadre_cluster::{
 
 use super::{Effect, Engine};
 use crate::{
-    blob,
+    blob::{self, NewBlob},
     entity::Message,
     fact::{
         Class, Fact, IdSource, Ids,
@@ -208,11 +208,16 @@ impl<'a> Draft<'a> {
         self.records.push(RecordChange::Add(path, delta));
     }
 
-    /// Keeps a content apart from the state. Where it is.
-    pub fn keep(&mut self, content: Vec<u8>) -> BlobRef {
+    /// Keeps a content apart from the state. Where it is. `about` is what it is part of.
+    pub fn keep(&mut self, content: Vec<u8>, about: Ids) -> BlobRef {
         let name: BlobRef = self.ids.next();
-        let session = self.session.clone();
-        for (path, value) in blob::pieces_of(&name, "application/json", Some(&session), content, self.now) {
+        let new = NewBlob {
+            blob: name.clone(),
+            media_type: "application/json".into(),
+            session: Some(self.session.clone()),
+            content: content.into(),
+        };
+        for (path, value) in blob::pieces_of(new, about, self.now, self.engine.kept_for()) {
             self.set_record(path, value);
         }
         name

@@ -6,7 +6,7 @@ use super::provider::{Answer, ModelRequest};
 use crate::{
     entity::job::Loaded,
     fact::{
-        Failure,
+        Failure, Ids,
         id::{BlobRef, CallId, JobId, RequestId, SessionId, TaskId},
     },
 };
@@ -36,6 +36,9 @@ pub enum Effect {
         /// Where the arguments are, when they are not here.
         #[serde(default)]
         stored: Option<BlobRef>,
+        /// Where in the session the call is.
+        #[serde(default)]
+        about: Ids,
     },
     /// Fetch items of a job, as many as it can hold.
     Items {
@@ -122,6 +125,9 @@ pub struct ToolOutput {
     pub size_bytes: u64,
     /// Where the whole is, when it is not here.
     pub spilled: Option<Spilled>,
+    /// How much of it is kept, when that is not all.
+    #[serde(default)]
+    pub kept_bytes: Option<u64>,
 }
 
 /// Output that is kept apart.

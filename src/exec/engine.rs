@@ -1,6 +1,6 @@
 //! Everything a run may reach, by name.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Budget, builtin,
@@ -11,7 +11,7 @@ use super::{
     tool::Tool,
 };
 use crate::{
-    blob::Blobs,
+    blob::{Blobs, Retention},
     fact::payload::ToolInfo,
     scripted::{self, Scripted},
 };
@@ -53,6 +53,8 @@ pub struct Limits {
     pub job_items: usize,
     /// How long the items of a job are kept after it has ended, in milliseconds. The job itself stays.
     pub job_items_kept_ms: u64,
+    /// How much of one output is kept, in bytes.
+    pub output_bytes: usize,
     /// How deep subagents may start subagents.
     pub depth: u32,
 }
@@ -68,7 +70,8 @@ impl Default for Limits {
             task_attempts: 100,
             job_items: 100_000,
             // As long as what the items have put out: nobody can follow a reference to what is gone.
-            job_items_kept_ms: crate::blob::TTL_DEFAULT.as_millis() as u64,
+            job_items_kept_ms: Retention::BLOBS_DEFAULT.as_millis() as u64,
+            output_bytes: Retention::default().output_bytes(),
             depth: 1_000,
         }
     }
@@ -112,6 +115,11 @@ impl Engine {
     /// A tool by name.
     pub fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
         self.tools.get(name)
+    }
+
+    /// How long what an entity keeps apart is kept.
+    pub fn kept_for(&self) -> Duration {
+        self.blobs.as_ref().map_or(Retention::BLOBS_DEFAULT, Blobs::ttl)
     }
 
     /// Whether there is such an agent.

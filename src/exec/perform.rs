@@ -15,7 +15,7 @@ use super::{
 use crate::{
     blob::{BlobError, NewBlob},
     fact::{
-        Failure, Part,
+        Failure, Ids, Part,
         id::{BlobRef, CallId, Id, SessionId, child_suffix},
     },
 };
@@ -62,7 +62,7 @@ impl Engine {
                 let answer = answer.map_err(|error| error.failure);
                 Ok(Outcome::Answered { attempt: context.attempt, answer })
             }
-            Effect::Tool { call, name, args, session, stored } => {
+            Effect::Tool { call, name, args, session, stored, about } => {
                 let args = match stored {
                     None => args,
                     Some(blob) => match self.fetch(context.address.tenant(), &blob).await? {
@@ -70,7 +70,7 @@ impl Engine {
                         Err(failure) => return Ok(Outcome::Returned(Err(failure))),
                     },
                 };
-                self.call_tool(&call, &name, &args, session, &context).await
+                self.call_tool(&call, &name, &args, (session, about), &context).await
             }
             Effect::Watchers { .. } | Effect::Cycle { .. } => {
                 Err(EffectError::fatal("only a task looks at what it has to do with others"))
@@ -98,6 +98,10 @@ impl Engine {
             Err(BlobError::NotFound { .. }) => {
                 Ok(Err(Failure::new("not_found", format!("there is no input {blob}"))))
             }
+            Err(error @ BlobError::Expired { .. }) => {
+                let message = format!("{error}: what waits for longer than blobs are kept loses its input");
+                Ok(Err(Failure::new("not_found", message)))
+            }
             Err(error) => Err(EffectError::transient(error.to_string())),
         }
     }
@@ -107,7 +111,7 @@ impl Engine {
         call: &CallId,
         name: &str,
         args: &str,
-        session: SessionId,
+        (session, about): (SessionId, Ids),
         context: &EffectContext,
     ) -> Result<Outcome, EffectError> {
         let Some(tool) = self.tool(name).cloned() else {
@@ -130,22 +134,36 @@ impl Engine {
         if content.len() <= SPILL_BYTES {
             let text = String::from_utf8_lossy(&content).into_owned();
             let (structured, preview) = if is_value { (Some(text), None) } else { (None, Some(text)) };
-            let output = ToolOutput { preview, structured, size_bytes, spilled: None };
+            let output = ToolOutput { preview, structured, size_bytes, ..Default::default() };
             return Ok(Outcome::Returned(Ok(output)));
         }
         let Some(blobs) = &self.blobs else {
             let failure = Failure::new("payload_too_large", format!("{size_bytes} bytes of output"));
             return Ok(Outcome::Returned(Err(failure)));
         };
+        let kept = kept(&content, self.limits.output_bytes);
+        let is_cut = kept.len() < content.len();
+        // The beginning of something with a structure has none.
+        let media_type = if is_cut && is_value { "text/plain".to_owned() } else { media_type };
         let blob = BlobRef::with_suffix(&child_suffix(call.suffix(), u64::from(context.attempt)));
         let preview = preview(&content);
-        let new =
-            NewBlob { blob: blob.clone(), media_type: media_type.clone(), session: Some(session), content };
-        let meta =
-            blobs.write(&tenant, new).await.map_err(|error| EffectError::transient(error.to_string()))?;
+        let kept_bytes = is_cut.then_some(kept.len() as u64);
+        let new = NewBlob {
+            blob: blob.clone(),
+            media_type: media_type.clone(),
+            session: Some(session),
+            content: kept,
+        };
+        let written = blobs.write_about(&tenant, new, about).await;
+        let meta = written.map_err(|error| EffectError::transient(error.to_string()))?;
         let spilled = Spilled { blob, media_type, hash: meta.hash, expires_ms: meta.expires.0 };
-        let output =
-            ToolOutput { preview: Some(preview), structured: None, size_bytes, spilled: Some(spilled) };
+        let output = ToolOutput {
+            preview: Some(preview),
+            structured: None,
+            size_bytes,
+            spilled: Some(spilled),
+            kept_bytes,
+        };
         Ok(Outcome::Returned(Ok(output)))
     }
 }
@@ -154,6 +172,16 @@ impl Engine {
 fn preview(content: &[u8]) -> String {
     let text = String::from_utf8_lossy(&content[..content.len().min(PREVIEW_BYTES)]);
     text.trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
+}
+
+/// As much of a content as may be kept. A text is cut where a character ends.
+fn kept(content: &Bytes, at_most: usize) -> Bytes {
+    if content.len() <= at_most {
+        return content.clone();
+    }
+    let is_inside = |at: usize| content[at] & 0b1100_0000 == 0b1000_0000;
+    let end = (at_most.saturating_sub(3)..=at_most).rev().find(|at| !is_inside(*at));
+    content.slice(..end.unwrap_or(at_most))
 }
 
 /// The next piece of what a model says: not older than [`COALESCE_FOR`], about [`COALESCE_BYTES`] large. `None` when it
@@ -192,6 +220,18 @@ mod tests {
         }
         assert_eq!(pieces.concat(), format!("{}{}", "x".repeat(10), "y".repeat(1800)));
         assert!(pieces.len() < 6 && pieces.iter().all(|piece| piece.len() < 2048), "{pieces:?}");
+    }
+
+    #[test]
+    fn what_is_kept_of_an_output_is_cut_where_a_character_ends_if_it_has_any() {
+        let content = Bytes::from("aé€😀".repeat(10));
+        for at_most in 0..=content.len() + 1 {
+            let kept = kept(&content, at_most);
+            assert!(kept.len() <= at_most && content.len().min(at_most) - kept.len() <= 3, "{at_most}");
+            assert!(std::str::from_utf8(&kept).is_ok() && content.starts_with(&kept), "{at_most}");
+        }
+        let noise = Bytes::from(vec![0x80; 100]);
+        assert_eq!(kept(&noise, 50).len(), 50, "what is no text has no characters");
     }
 
     #[test]

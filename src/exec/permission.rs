@@ -1,6 +1,9 @@
 //! The boundary to permission: may this call be made?
 
-use crate::fact::id::SessionId;
+use crate::fact::{
+    id::SessionId,
+    payload::{Decision, PermissionEvaluated, PermissionRule},
+};
 
 /// What is to be judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,7 +29,7 @@ pub enum Permit {
     Deny,
 }
 
-impl From<Permit> for crate::fact::payload::Decision {
+impl From<Permit> for Decision {
     fn from(permit: Permit) -> Self {
         match permit {
             Permit::Allow => Self::Allow,
@@ -49,6 +52,23 @@ pub struct Ruling {
     pub rules: Vec<String>,
     /// The mode that was on.
     pub mode: String,
+}
+
+impl Ruling {
+    /// As a fact says it. What it is about is not in it.
+    pub fn evaluated(&self) -> PermissionEvaluated {
+        let decision = Decision::from(self.permit);
+        let rule =
+            |rule: &String| PermissionRule { rule: rule.clone(), decision, decisive: true, source: None };
+        PermissionEvaluated {
+            decision,
+            source: self.source.clone(),
+            reason: Some(self.reason.clone()),
+            rules: self.rules.iter().map(rule).collect(),
+            mode: Some(self.mode.clone()),
+            ..Default::default()
+        }
+    }
 }
 
 /// Whoever judges. Pure: it decides from what it is configured with.

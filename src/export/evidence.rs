@@ -8,6 +8,7 @@ use super::{
     About, Closing, KnownGap, Listed, Pack, Scope, Span,
     sink::{Full, Sink},
     spine::Spine,
+    telemetry::Telemetry,
     tools::{ToolEntry, Tools},
 };
 use crate::fact::{
@@ -170,6 +171,7 @@ pub struct Evidence {
     artifacts: Listed<Told>,
     routing: Listed<Told>,
     costs: Costs,
+    telemetry: Telemetry,
     standing: Standing,
     sandboxed: bool,
 }
@@ -188,6 +190,7 @@ struct Written<'a> {
     artifacts: &'a Listed<Told>,
     routing: &'a Listed<Told>,
     costs: &'a Costs,
+    telemetry: &'a Telemetry,
     outcomes: BTreeMap<&'static str, BTreeMap<&'a str, u64>>,
     verification: &'a [VerificationOutcome],
     known_gaps: &'a [KnownGap],
@@ -208,6 +211,7 @@ impl Evidence {
             artifacts: Listed::default(),
             routing: Listed::default(),
             costs: Costs::default(),
+            telemetry: Telemetry::default(),
             standing: Standing::default(),
             sandboxed: false,
         }
@@ -265,8 +269,8 @@ impl Evidence {
         if self.costs.model_answers > 0 && self.costs.usd().is_none() {
             gaps.push(KnownGap::unknown("costs", "no fact says what the models cost"));
         }
-        if self.spine.count("traces") == 0 {
-            gaps.push(KnownGap::unknown("traces", "no fact carries a trace"));
+        if !self.telemetry.is_traced() {
+            gaps.push(KnownGap::not_applicable("traces", Telemetry::UNTRACED));
         }
         if self.spine.count("processes") > 0 && !self.sandboxed {
             gaps.push(KnownGap::unknown("sandbox", "processes ran and no fact says within which bounds"));
@@ -277,7 +281,8 @@ impl Evidence {
             ("artifacts", self.artifacts.omitted),
             ("routing", self.routing.omitted),
         ];
-        for (what, omitted) in lists.into_iter().filter(|(_, omitted)| *omitted > 0) {
+        let lists = lists.into_iter().chain(self.telemetry.omitted());
+        for (what, omitted) in lists.filter(|(_, omitted)| *omitted > 0) {
             gaps.push(KnownGap::unavailable(what, format!("{omitted} more are in the feed only")));
         }
         gaps
@@ -290,6 +295,7 @@ impl Pack for Evidence {
         self.spine.take(event);
         self.tools.take(event);
         self.costs.take(&event.fact.payload);
+        self.telemetry.take(event);
         self.standing.take(event);
         self.decision(event);
         let class = event.fact.event_type().as_str();
@@ -330,6 +336,7 @@ impl Pack for Evidence {
             artifacts: &self.artifacts,
             routing: &self.routing,
             costs: &self.costs,
+            telemetry: &self.telemetry,
             outcomes: self.standing.counts(),
             verification: &closing.verification,
             known_gaps: &gaps,

@@ -23,6 +23,7 @@ pub mod review;
 pub mod scope;
 pub mod sink;
 pub mod spine;
+pub mod telemetry;
 pub mod tools;
 pub mod trajectory;
 pub mod trial;

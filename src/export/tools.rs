@@ -57,6 +57,9 @@ pub struct ToolEntry {
     /// How large the result is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
+    /// How much of it is kept, when that is not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_bytes: Option<u64>,
     /// What it produced beside it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub output_refs: Vec<OutputRef>,
@@ -89,6 +92,11 @@ impl Tools {
                 entry.attempts += 1;
                 entry.args_hash = started.args.as_ref().map(hash);
                 entry.args_ref.clone_from(&started.args_ref);
+            }
+            Payload::OutputTruncated(truncated) => {
+                if let Some(entry) = self.places.get(call).and_then(|at| self.calls.entries.get_mut(*at)) {
+                    entry.kept_bytes = Some(truncated.kept_bytes);
+                }
             }
             Payload::ToolResult(result) => {
                 let content = match (&result.structured, &result.preview) {
@@ -136,6 +144,7 @@ impl Tools {
                 result_ref: None,
                 result_hash: None,
                 size_bytes: None,
+                kept_bytes: None,
                 output_refs: Vec::new(),
                 error: None,
             });

@@ -1,6 +1,6 @@
 //! Blobs, whole or in part.
 
-use std::{io, ops::Range};
+use std::{io, ops::Range, time::Duration};
 
 use axum::{
     body::Body,
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     blob::{BlobError, BlobMeta},
-    control::Error,
-    fact::id::BlobRef,
+    control::{Code, Error},
+    fact::{Time, id::BlobRef},
 };
 
 /// How much is read from the store at a time, as the client takes it.
@@ -32,7 +32,8 @@ pub(super) async fn read(
 ) -> Result<Response, Refusal> {
     let Path(blob) = blob.map_err(|_| Error::invalid("ref", "is not readable"))?;
     let blob = BlobRef::parse(&blob).map_err(|error| Error::invalid("ref", error))?;
-    let meta = app.runtime.blobs().meta(&app.caller().tenant, &blob).await.map_err(refused)?;
+    let meta = app.runtime.blobs().meta(&app.caller().tenant, &blob).await;
+    let meta = meta.map_err(|error| refused(error, app.runtime.blobs().ttl()))?;
     let tag = format!("\"{}\"", meta.hash);
     if text(&headers, header::IF_NONE_MATCH).is_some_and(|wanted| matches(wanted, &tag)) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
@@ -98,9 +99,21 @@ fn matches(wanted: &str, tag: &str) -> bool {
     wanted.split(',').map(|one| one.trim().trim_start_matches("W/")).any(|one| one == "*" || one == tag)
 }
 
-fn refused(error: BlobError) -> Refusal {
+/// `kept` is how long blobs are kept here: what is not found may have been there.
+fn refused(error: BlobError, kept: Duration) -> Refusal {
+    let kept_ms = kept.as_millis() as u64;
     match error {
-        BlobError::NotFound { blob } => Error::not_found("blob", blob).into(),
+        BlobError::NotFound { blob } => {
+            let message = format!(
+                "there is no blob {blob}; one that has expired is told of with output.expired in its session"
+            );
+            Error::new(Code::NotFound, message).with("keptMs", kept_ms).into()
+        }
+        error @ BlobError::Expired { at, .. } => {
+            let gone = Error::new(Code::NotFound, error.to_string()).with("status", "expired");
+            gone.with("expiredAt", Time(at).to_string()).with("keptMs", kept_ms).into()
+        }
+        error @ BlobError::Leaving { .. } => Error::unavailable(error.to_string()).into(),
         BlobError::Read(error) => Error::unavailable(format!("cannot read the blob: {error}")).into(),
         error @ (BlobError::Write(_) | BlobError::TooLarge { .. } | BlobError::Decode(_)) => {
             Refusal::internal(&error.to_string())

@@ -11,12 +11,18 @@ use axum::{
 use serde_json::{Value, json};
 
 use super::{App, body, refusal::Refusal};
-use crate::control::{self, Error, check, result::Answer};
+use crate::{
+    control::{self, Error, check, result::Answer},
+    fact::Trace,
+};
+use cadre_cluster::{bus::TRACEPARENT, trace};
 
 /// The name of the header with the key.
 const KEY: &str = "Idempotency-Key";
 /// The name of the header with the deadline.
 const DEADLINE: &str = "X-Deadline-Ms";
+/// Twice as long as the present version.
+const TRACEPARENT_BYTES_MAX: usize = 110;
 /// Commands that are executed at once. One that waits takes some kilobytes, so this many take a few dozen megabytes.
 pub(super) const AT_ONCE_MAX: usize = 8_192;
 /// Commands that may wait for days, of those: the rest stays for whoever wants something done.
@@ -45,7 +51,8 @@ pub(super) async fn execute(
     let large = (name == "create_job").then_some(&*app.large);
     let arguments = body::arguments(&body::read(&headers, body, large).await?)?;
     let deadline = deadline.unwrap_or_else(|| patience(&app, &name, &arguments));
-    let answer = call(&app, &name, arguments, key, deadline).await?;
+    let command = call(&app, &name, arguments, key, deadline);
+    let answer = trace::within(traceparent(&headers), command).await?;
     Ok(Json(match answer.cursor {
         Some(cursor) => json!({ "result": answer.result, "cursor": cursor }),
         None => json!({ "result": answer.result }),
@@ -102,6 +109,14 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     Ok(Some(key))
 }
 
+/// The trace that the caller works in. One that is none is not the caller's fault: whoever is in between may have added it.
+fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let text = one(headers, TRACEPARENT).ok()??;
+    // Later versions of the format may be longer, and every fact that follows carries it for a while.
+    Trace::of_traceparent(text).filter(|_| text.len() <= TRACEPARENT_BYTES_MAX)?;
+    Some(text.to_owned())
+}
+
 fn deadline(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
     let Some(text) = one(headers, DEADLINE)? else { return Ok(None) };
     let ms: u64 =
@@ -133,6 +148,20 @@ mod tests {
         let mut twice = with(KEY, "12345678");
         twice.append("idempotency-key", HeaderValue::from_static("87654321"));
         assert_eq!(key(&twice).unwrap_err().field(), Some(KEY));
+    }
+
+    #[test]
+    fn what_is_no_trace_is_ignored() {
+        let header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(traceparent(&with(TRACEPARENT, header)).as_deref(), Some(header));
+        assert_eq!(traceparent(&HeaderMap::new()), None);
+        let long = format!("01{}-{}", &header[2..], "x".repeat(100));
+        for bad in ["", "x", &long, &header[..54], &header.to_uppercase().replace("0AF", "0AG")] {
+            assert_eq!(traceparent(&with(TRACEPARENT, bad)), None, "{bad}");
+        }
+        let mut twice = with(TRACEPARENT, header);
+        twice.append(TRACEPARENT, HeaderValue::from_static("x"));
+        assert_eq!(traceparent(&twice), None);
     }
 
     #[test]

@@ -70,6 +70,8 @@ fn command(spec: &Spec, schemas: &mut Schemas) -> Value {
               "description": "The same key has the same answer and no second effect, for a day." },
             { "name": "X-Deadline-Ms", "in": "header", "schema": { "type": "integer", "minimum": 1 },
               "description": "How long the caller waits." },
+            { "name": "traceparent", "in": "header", "schema": { "type": "string" },
+              "description": "The W3C trace that the caller works in; the facts that follow carry it." },
         ],
         "requestBody": {
             "required": true,

@@ -10,6 +10,7 @@ use tokio::sync::SemaphorePermit;
 pub(super) use self::record::as_command;
 use super::{Request, Runtime, request::unreadable};
 use crate::{
+    blob::BlobError,
     control::{
         Code, Error,
         args::{ExportEvidence, ExportReplay, ExportReview},
@@ -210,7 +211,7 @@ impl Runtime {
             let Ok(blob) = BlobRef::parse(&reference) else { continue };
             match self.blobs.meta(&request.caller.tenant, &blob).await {
                 Ok(_) => {}
-                Err(crate::blob::BlobError::NotFound { .. }) => missing.push(reference),
+                Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => missing.push(reference),
                 Err(error) => return Err(unreadable(error)),
             }
         }

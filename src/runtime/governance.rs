@@ -1,5 +1,7 @@
 //! The commands about permission, processes and channels.
 
+use cadre_cluster::feed::Cursor;
+
 use super::{Request, Runtime};
 use crate::{
     control::{
@@ -10,8 +12,13 @@ use crate::{
         },
         result::{Acked, Answer, PermissionState, PermissionVerdict, ProcessState, Reconnected, VerdictRule},
     },
+    entity::{Named, Session, kind, session::Command},
     exec::{HookPoint, HookRequest, PermissionRequest, Response, Ruling},
-    fact::status::ActionStatus,
+    fact::{
+        id::{SessionId, TurnId},
+        payload::PermissionEvaluated,
+        status::{ActionStatus, TurnStatus},
+    },
 };
 
 impl Runtime {
@@ -20,7 +27,13 @@ impl Runtime {
         request: &Request<'_>,
         args: EvaluatePermission,
     ) -> Result<Answer<PermissionVerdict>, Error> {
-        self.session(&self.store.begin(), request, &args.session_id).await?;
+        let (_, work) = self.session(&self.store.begin(), request, &args.session_id).await?;
+        if let Some(turn) = &args.turn_id
+            && !request.repeated
+            && !work.threads.iter().any(|thread| thread.expects(turn))
+        {
+            return Err(self.not_expected(request, &args.session_id, turn).await);
+        }
         let subject = args.tool.as_deref().or(args.process.as_deref()).or(args.action.as_deref());
         let subject = subject.ok_or_else(|| Error::invalid("tool", "say what is to be judged"))?;
         let tool = args.tool.as_deref().and_then(|tool| self.engine.tool(tool));
@@ -47,19 +60,63 @@ impl Runtime {
             Some((permit, reason)) => Ruling { permit, source: "hook".into(), reason, ..ruling },
             None => ruling,
         };
+        let evaluated = PermissionEvaluated {
+            tool: args.tool.clone(),
+            process: args.process.clone(),
+            action: args.action.clone(),
+            ..ruling.evaluated()
+        };
+        let cursor = self.record_evaluated(request, &args, evaluated).await?;
         let rules = ruling.rules.into_iter().map(|rule| VerdictRule {
             rule,
             decision: by_rules.into(),
             decisive: !is_hook,
             source: None,
         });
-        Ok(Answer::read(PermissionVerdict {
+        let result = PermissionVerdict {
             decision: ruling.permit.into(),
             source: ruling.source,
             reason: Some(ruling.reason),
             mode: Some(ruling.mode),
             rules: rules.collect(),
-        }))
+        };
+        Ok(Answer { result, cursor })
+    }
+
+    /// Why nothing can be judged in a turn that the session does not expect to go on.
+    async fn not_expected(&self, request: &Request<'_>, session: &SessionId, turn: &TurnId) -> Error {
+        let known = self.known_turn(request, session, turn).await;
+        let ended = match known.map_err(|error| error.with("field", "turnId")) {
+            Ok(()) => self.turn_end(request, session, turn).await,
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(Some((status, _))) => {
+                let message = format!("the turn {turn} is over: nothing is decided in it any more");
+                Error::conflict(status, message).with("field", "turnId")
+            }
+            Ok(None) => {
+                let message = format!("the turn {turn} is not one of the session itself: leave it out");
+                Error::conflict(TurnStatus::Running, message).with("field", "turnId")
+            }
+            Err(error) => error,
+        }
+    }
+
+    /// Tells the session what was judged, in the turn that was named.
+    async fn record_evaluated(
+        &self,
+        request: &Request<'_>,
+        args: &EvaluatePermission,
+        evaluated: PermissionEvaluated,
+    ) -> Result<Option<Cursor>, Error> {
+        let command = Command::Evaluated {
+            thread: args.thread_id.clone(),
+            turn: args.turn_id.clone(),
+            evaluated: Named(Box::new(evaluated)),
+        };
+        let address = request.address(kind::SESSION, args.session_id.as_str());
+        Ok(self.ask::<Session>(request, &address, &command).await?.cursor)
     }
 
     pub(super) async fn resolve_permission(

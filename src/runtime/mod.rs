@@ -13,6 +13,7 @@ mod request;
 mod sessions;
 mod snapshots;
 mod subagents;
+mod sweep;
 mod tasks;
 mod turns;
 mod wait;
@@ -27,14 +28,18 @@ use cadre_cluster::{
 };
 use rand::{SeedableRng, rngs::StdRng};
 
-use self::request::Request;
 pub use self::{
     caller::Caller,
     feed::{EventFilter, EventPage, Follow},
+    sweep::Swept,
+};
+use self::{
+    request::Request,
+    sweep::{Sweeper, Sweeping},
 };
 pub use crate::control::result::Answer;
 use crate::{
-    blob::{self, Blobs},
+    blob::{Blobs, Retention},
     entity::{Host, Job, JobItem, Session, Subagent, Task},
     exec::Engine,
     fact::Publisher,
@@ -49,6 +54,8 @@ pub struct Settings {
     pub publisher: Publisher,
     /// How long a command may take when its caller does not say.
     pub deadline: Duration,
+    /// How long blobs are kept.
+    pub retention: Retention,
 }
 
 /// The most entities in memory on one machine. A live one takes 10 to 30 KiB with its mailbox and state, so a tree that
@@ -67,6 +74,7 @@ pub struct Runtime {
     blobs: Blobs,
     settings: Arc<Settings>,
     feed_epoch: u32,
+    sweeping: Sweeping,
     /// How many exports may still begin.
     exports: Arc<tokio::sync::Semaphore>,
     /// Where the ids of what nobody has named come from.
@@ -94,8 +102,9 @@ impl Runtime {
         clock: Arc<dyn Clock>,
         seed: u64,
     ) -> Result<Self, StartError> {
-        let blobs = Blobs::new(store.clone(), clock.clone(), blob::TTL_DEFAULT);
+        let blobs = Blobs::new(store.clone(), clock.clone(), settings.retention.blobs());
         let mut engine = Engine::scripted(Some(blobs.clone()));
+        engine.limits.output_bytes = settings.retention.output_bytes();
         extend(&mut engine);
         let engine = Arc::new(engine);
         let host = Host::new(engine.clone());
@@ -107,8 +116,11 @@ impl Runtime {
             .with(JobItem(host));
         let node = Node::start(settings.host.clone(), store.clone(), bus.clone(), clock.clone(), kinds, seed)
             .await?;
+        let sweeper =
+            Sweeper::new((store.clone(), clock.clone()), node.client(), blobs.clone(), settings.retention);
         Ok(Self {
             client: node.client(),
+            sweeping: sweeper.start(seed),
             feed_epoch: node.feed_epoch(),
             node: Arc::new(tokio::sync::Mutex::new(Some(node))),
             store,
@@ -124,6 +136,7 @@ impl Runtime {
 
     /// Hands everything over and leaves the cluster. The store can be closed after it.
     pub async fn stop(&self) {
+        self.sweeping.stop().await;
         if let Some(node) = self.node.lock().await.take() {
             node.drain().await;
         }
@@ -131,6 +144,7 @@ impl Runtime {
 
     /// Stops as a crash would: nothing is handed over.
     pub async fn kill(&self) {
+        self.sweeping.stop().await;
         drop(self.node.lock().await.take());
     }
 
@@ -144,6 +158,11 @@ impl Runtime {
             return Err("the node owns no shards yet".into());
         }
         status.check(patience).map_err(|error| format!("{error:?}"))
+    }
+
+    /// Looks once for what has expired, and removes it; the node does so by itself from time to time.
+    pub async fn sweep(&self) -> Swept {
+        self.sweeping.sweep().await
     }
 
     /// Where large things are.

@@ -9,7 +9,7 @@ use cadre_cluster::{
     codec,
     host::{CallError, Called, Entity},
     keys,
-    store::{Attempt, CommitError, KeyRange, RangeRead},
+    store::{Attempt, CommitError, KeyRange, RangeRead, Store},
 };
 use rand::Rng;
 use serde::{Deserialize, Serialize};
@@ -124,8 +124,6 @@ cadre_cluster::stored! { KeyRecord: "key" }
 
 /// A little longer than a key is promised to be remembered.
 const KEY_TTL: Duration = Duration::from_secs(25 * 3600);
-/// Expired keys that go with each new one: more than come in, so that they do not pile up.
-const KEYS_EXPIRED_AT_ONCE: usize = 4;
 
 impl Runtime {
     /// Admits a command: a key that was used for another one is a conflict, whatever entity that was about.
@@ -205,23 +203,16 @@ impl Runtime {
             let known = tx.get(&path).await.map_err(unreadable)?;
             if let Some(known) = known {
                 let known: KeyRecord = codec::decode(&known).map_err(unreadable)?;
-                if known.at.after(KEY_TTL) > record.at {
+                let expired = known.at.after(KEY_TTL);
+                if expired > record.at {
                     return Ok(known);
                 }
+                // Else the sweeper would take the entry of its former life for that of this one.
+                tx.clear(keys::data(tenant, &records::key_expiry(expired, key)));
             }
             tx.set(path.clone(), codec::encode(&record));
             let expires = record.at.after(KEY_TTL);
             tx.set(keys::data(tenant, &records::key_expiry(expires, key)), Bytes::new());
-            let (from, to) = records::keys_expired(record.at);
-            let expired = KeyRange::new(keys::data(tenant, &from), keys::data(tenant, &to));
-            let page = tx.snapshot_range(&RangeRead::new(expired).limit(KEYS_EXPIRED_AT_ONCE)).await;
-            for pair in page.map_err(unreadable)?.pairs {
-                let start = keys::data(tenant, &[]).len();
-                if let Some(old) = records::expired_key(&pair.key[start..]).filter(|old| old != key) {
-                    tx.clear(keys::data(tenant, &records::key(&old)));
-                }
-                tx.clear(pair.key);
-            }
             match tx.commit().await {
                 Ok(_) => return Ok(record),
                 Err(error) => attempt.again(error).await.map_err(unreadable)?,
@@ -307,6 +298,42 @@ impl Runtime {
     {
         let key = key.filter(|_| !is_on(Sabotage::KeyNotPassedOn));
         self.client.call::<E>(address, command, key, request.left()).await.map_err(refused)
+    }
+}
+
+/// Forgets keys that have expired by `now`, at most so many. How many were looked at.
+pub(super) async fn forget_keys(
+    store: &Store,
+    tenant: &str,
+    now: Timestamp,
+    at_most: usize,
+) -> Result<usize, CommitError> {
+    let (from, to) = records::keys_expired(now);
+    let range = KeyRange::new(keys::data(tenant, &from), keys::data(tenant, &to));
+    let mut attempt = Attempt::idempotent();
+    loop {
+        let mut tx = store.begin();
+        let page = tx.snapshot_range(&RangeRead::new(range.clone()).limit(at_most)).await?;
+        for pair in &page.pairs {
+            let entry = keys::data_path(&pair.key, tenant).and_then(records::expired_key);
+            if let Some((at, key)) = entry {
+                // Read so that it conflicts with whoever uses the key again.
+                let path = keys::data(tenant, &records::key(&key));
+                let known = tx.get(&path).await?.map(|known| codec::decode::<KeyRecord>(&known));
+                // One that cannot be read is of no use to anybody.
+                if known.is_some_and(|known| known.map_or(true, |known| known.at.after(KEY_TTL) <= at)) {
+                    tx.clear(path);
+                }
+            }
+            tx.clear(pair.key.clone());
+        }
+        if page.pairs.is_empty() {
+            return Ok(0);
+        }
+        match tx.commit().await {
+            Ok(_) => return Ok(page.pairs.len()),
+            Err(error) => attempt.again(error).await?,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use cadre_cluster::{
 };
 
 use crate::{
+    blob::Retention,
     fact::Publisher,
     runtime::{Runtime, Settings},
 };
@@ -23,6 +24,8 @@ impl Program for Agents {
             host: place.host,
             publisher: Publisher::new("cadre_sim"),
             deadline: Duration::from_secs(10),
+            // Nothing expires in the time that a simulation takes, so nobody looks.
+            retention: Retention::default().swept_every(Retention::SWEEP_MAX).expect("it is a possible time"),
         };
         Runtime::start(settings, place.store, place.bus, place.clock, place.seed).await
     }

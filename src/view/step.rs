@@ -92,6 +92,8 @@ views! {
         preview: Option<String>,
         /// Where all of its output is.
         output_ref: Option<BlobRef>,
+        /// How large its output was, when only a part of it is kept.
+        truncated_from_bytes: Option<u64>,
         /// What went wrong.
         error: Option<Failure>,
         /// When it ended.
@@ -112,6 +114,7 @@ impl StepView {
             name: None,
             preview: None,
             output_ref: None,
+            truncated_from_bytes: None,
             error: None,
             ended_at: None,
         }

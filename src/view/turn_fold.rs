@@ -156,6 +156,11 @@ impl TurnView {
                     set_text(&mut step.preview, failed.preview.as_deref(), TEXT_MAX);
                 }
             }
+            Payload::OutputTruncated(truncated) => {
+                if let Some(step) = self.call(fact) {
+                    step.truncated_from_bytes = truncated.size_bytes;
+                }
+            }
             Payload::OutputSpilled(_) => {
                 if let Some(blob) = fact.ids.output() {
                     self.spilled(blob);

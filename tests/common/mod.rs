@@ -61,7 +61,7 @@ impl Rig {
         let embedded = Embedded::open(EmbeddedConfig::new(folder.path())).unwrap();
         let host = HostConfig { takeover: Takeover::AtOnce, shards: 16, ..HostConfig::new("test", "one") };
         let publisher = Publisher::new("cadre_test");
-        let settings = Settings { host, publisher, deadline: PATIENCE };
+        let settings = Settings { host, publisher, deadline: PATIENCE, retention: Default::default() };
         let bus = Arc::new(LocalBus::new());
         let seed = (u64::from(std::process::id()) << 32) | STARTED.fetch_add(1, Ordering::Relaxed);
         let clock = Arc::new(SystemClock);

@@ -178,6 +178,21 @@ fn keys_never_change() {
     }
 }
 
+proptest! {
+    #[test]
+    fn every_key_of_a_tenant_says_whose_it_is_and_lies_between_its_neighbours(of in address(), other in address(), path in any::<Vec<u8>>()) {
+        let keys = [state(&of), idempotency(&of, "k"), feed_meta(of.tenant(), "f"), data(of.tenant(), &path)];
+        for key in keys {
+            let said = tenant_of(&key);
+            prop_assert_eq!(said.as_deref(), Some(of.tenant()));
+            prop_assert!(tenant(of.tenant()).contains(&key) && tenants().contains(&key));
+            prop_assert!(other.tenant() == of.tenant() || !tenant(other.tenant()).contains(&key));
+        }
+        prop_assert_eq!(tenant_of(&awake(ShardId(1), &of)), None);
+        prop_assert_eq!(tenant_of(&cluster()), None);
+    }
+}
+
 #[test]
 fn a_commit_marker_holds_the_stamp_of_its_commit() {
     assert_eq!(hex(Stamp::new(Version(0x0102_0304), 5).as_bytes()), "00000000010203040005");

@@ -27,14 +27,15 @@ words! {
 
 arguments! {
     /// Asks whether something may be done, as if it were about to be: by rules, modes, hooks and policy. Nothing is
-    /// done, and nobody is asked. Exactly one of `tool`, `process` and `action` must be there.
+    /// done, and nobody is asked; the session keeps the judgement as `permission.evaluated`. Exactly one of `tool`,
+    /// `process` and `action` must be there.
     EvaluatePermission {
         /// The session, whose policy counts.
         session_id: SessionId,
         ..
-        /// The thread.
+        /// The thread; by default the session's first, or that of the turn.
         thread_id: Option<ThreadId>,
-        /// The turn.
+        /// The turn in which it would be done, while it runs or waits. Without one, the judgement belongs to no turn.
         turn_id: Option<TurnId>,
         /// The tool that would be called.
         tool: Option<String>,

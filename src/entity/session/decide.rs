@@ -193,6 +193,10 @@ impl Step<'_> {
                 self.draft.facts.extend(facts.into_iter().map(|fact| Fact { at: now, ..fact }));
                 Ok(Reply::Done)
             }
+            Command::Evaluated { thread, turn, evaluated } => {
+                self.evaluated(thread.as_ref(), turn, *evaluated.0)
+            }
+            Command::Expire(expiry) => self.expire(expiry),
         }
     }
 

@@ -1,6 +1,8 @@
 //! A session: a durable container of threads, each with one running turn and a queue behind it.
 
 mod decide;
+mod evaluate;
+mod expire;
 mod interrupt;
 mod submit;
 #[cfg(test)]
@@ -19,6 +21,7 @@ use cadre_cluster::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::decide::fingerprint;
+pub use self::expire::Expiry;
 use super::{Host, Message, Named, kind};
 use crate::{
     control::{
@@ -26,7 +29,10 @@ use crate::{
         args::{CreateSession, InterruptTurn, SpawnSubagent, SubmitTurn, UpdateSession},
     },
     exec::{Budget, Change, Children, Effect, Outcome, Response, Run, Source},
-    fact::id::{SessionId, SubagentId, ThreadId, TurnId},
+    fact::{
+        id::{SessionId, SubagentId, ThreadId, TurnId},
+        payload::PermissionEvaluated,
+    },
     view::SessionView,
 };
 
@@ -84,6 +90,14 @@ pub struct Thread {
     pub lingering: Vec<Run>,
     /// What the last turn was given, if it did not complete: what a resume would try again.
     pub unfinished: Option<Unfinished>,
+}
+
+impl Thread {
+    /// Whether a turn of it runs or waits.
+    pub fn expects(&self, turn: &TurnId) -> bool {
+        self.run.as_ref().is_some_and(|run| run.turn == *turn)
+            || self.queue.iter().any(|queued| queued.turn == *turn)
+    }
 }
 
 /// A turn that waits.
@@ -183,6 +197,17 @@ pub enum Command {
     },
     /// Keep facts that others have found about the session, as stored events: exports, benchmarks.
     Record(Vec<Bytes>),
+    /// It was judged whether something may be done.
+    Evaluated {
+        /// In which thread; by default the first, or that of the turn.
+        thread: Option<ThreadId>,
+        /// In which turn; by default in none that there is.
+        turn: Option<TurnId>,
+        /// The judgement.
+        evaluated: Named<Box<PermissionEvaluated>>,
+    },
+    /// A blob of the session is kept no more.
+    Expire(Expiry),
 }
 
 /// What a caller is told.

@@ -81,7 +81,7 @@ impl Step<'_> {
         }
         let agent = args.agent.clone().or_else(|| self.work.agent.clone());
         let agent = agent.unwrap_or_else(|| crate::scripted::AGENT.into());
-        let (shown, source) = self.keep_input(source);
+        let (shown, source) = self.keep_input(source, index, &turn);
         let queued = Queued {
             turn: turn.clone(),
             agent: agent.clone(),
@@ -193,7 +193,7 @@ impl Step<'_> {
     }
 
     /// Keeps an input in the state or apart from it. What of it a fact shows comes first.
-    fn keep_input(&mut self, source: Source) -> (Vec<Part>, Source) {
+    fn keep_input(&mut self, source: Source, index: usize, turn: &TurnId) -> (Vec<Part>, Source) {
         let Source::Inline(parts) = source else { return (Vec::new(), source) };
         let size = Source::Inline(parts.clone()).size();
         let shown = if size <= SHOWN_BYTES_MAX { parts.clone() } else { Vec::new() };
@@ -211,7 +211,8 @@ impl Step<'_> {
             return (shown, Source::Inline(parts));
         }
         let content = serde_json::to_vec(&parts).expect("parts serialize into memory without fail");
-        (shown, Source::Stored(self.draft.keep(content)))
+        let about = Ids::default().with(self.work.threads[index].id.clone()).with(turn.clone());
+        (shown, Source::Stored(self.draft.keep(content, about)))
     }
 
     pub(super) fn running(&self) -> usize {
@@ -292,7 +293,7 @@ impl Step<'_> {
             return Ok(Reply::Resumed { turn: None, started: false });
         };
         let turn: TurnId = self.draft.ids.next();
-        let (shown, source) = self.keep_input(source);
+        let (shown, source) = self.keep_input(source, index, &turn);
         let submitted = TurnSubmitted {
             source: "resume".into(),
             input: shown,

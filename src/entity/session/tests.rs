@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cadre_cluster::host::{EffectResult, Input, Repeat};
+use cadre_cluster::{
+    clock::Timestamp,
+    host::{EffectResult, Input, Repeat},
+};
 use serde_json::{Value, json};
 
-use super::{Command, Reply, Session};
+use super::{Command, Expiry, Reply, Session};
 use crate::{
     control,
     entity::{
@@ -15,8 +18,8 @@ use crate::{
     },
     exec::{Outcome, Response, Source, Tool, ToolContext, ToolError, ToolOutput, ToolReturn, ToolSpec},
     fact::{
-        Fact,
-        id::{CallId, TurnId},
+        Fact, Ids,
+        id::{BlobRef, CallId, TurnId},
         payload::Payload,
         status::SubagentStatus,
     },
@@ -97,6 +100,32 @@ fn ended(turn: Option<&TurnId>, group: u32) -> Message {
         again: false,
         error: None,
     }
+}
+
+#[test]
+fn p3_a_blob_that_expires_is_told_of_where_it_came_from_but_not_long_after_it_was_seen() {
+    let mut stage = stage();
+    let turn = stage.submit("thrd_1", json!([{ "say": "x" }]));
+    let now = stage.now();
+    let expiry = |seen| Expiry {
+        blob: BlobRef::parse("blob_1").unwrap(),
+        at: now,
+        size_bytes: 7,
+        hash: "ab".into(),
+        about: Ids::default().with(turn.clone()),
+        seen,
+    };
+    let hours = |hours: u64| Timestamp(now.0 - hours * 3_600_000);
+    let refusal = stage.give(Input::Command(Command::Expire(expiry(hours(13))))).unwrap_err();
+    assert_eq!(refusal.to_json()["error"]["details"]["status"], "stale");
+    let (reply, told) = stage.give(Input::Command(Command::Expire(expiry(hours(12))))).unwrap();
+    assert_eq!((reply, classes(&told)), (Some(Reply::Done), vec!["output.expired"]));
+    assert_eq!(
+        (told[0].ids.turn(), told[0].ids.output().map(BlobRef::as_str)),
+        (Some(&turn), Some("blob_1"))
+    );
+    let output = stage.state.view.summary.output.as_ref().unwrap();
+    assert_eq!((output.expired, output.spilled), (1, 0));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
     },
     fact::{
         Failure, Ids, OutputRef, Time,
-        id::{CallId, Id, SubagentId},
+        id::{CallId, Id, StepId, SubagentId},
         payload::{ActionRequired, ActionResolved, RunStatus, TaskDelegated, ToolStarted},
         scope::{TaskScope, ToolScope},
         status::ActionStatus,
@@ -31,13 +31,13 @@ const CALLS_BYTES_MAX: usize = 16 * 1024;
 const ARGS_BYTES_MAX: usize = 1024;
 
 /// A call that nobody has begun. Arguments of a tool that would make the state too large are kept apart from it.
-fn open(call: Call, draft: &mut Draft<'_>) -> OpenCall {
+fn open(call: Call, around: impl FnOnce() -> Ids, draft: &mut Draft<'_>) -> OpenCall {
     let (step, id, state) = (draft.ids.next(), draft.ids.next(), CallState::Waiting);
     let (name, args) = match call {
         Call::Tool { name, args } => (name, args),
         mut call => {
             if let Call::Spawn { input, .. } | Call::Task { input, .. } = &mut call {
-                keep_apart(input, draft);
+                keep_apart(input, around, draft);
             }
             return OpenCall { step, id, call, state, parallel: false, large: None };
         }
@@ -51,31 +51,32 @@ fn open(call: Call, draft: &mut Draft<'_>) -> OpenCall {
         return OpenCall { step, id, call: Call::Tool { name, args }, state, parallel, large: None };
     };
     let parsed: Value = serde_json::from_str(&args).unwrap_or(Value::Null);
+    let about = around().with(StepId::clone(&step)).with(CallId::clone(&id));
     let large = Large {
         size_bytes: args.len() as u64,
         deadline_ms: tool.deadline_ms(&parsed),
         repeat: tool.repeat(&parsed),
         refused: tool.check(&parsed).err(),
-        blob: draft.keep(args.into_bytes()),
+        blob: draft.keep(args.into_bytes(), about),
     };
     let call = Call::Tool { name, args: String::new() };
     OpenCall { step, id, call, state, parallel, large: Some(large) }
 }
 
 /// An input that is too large goes to each child by reference.
-fn keep_apart(input: &mut Source, draft: &mut Draft<'_>) {
+fn keep_apart(input: &mut Source, around: impl FnOnce() -> Ids, draft: &mut Draft<'_>) {
     if input.size() <= CHILD_INPUT_BYTES_MAX {
         return;
     }
     let Source::Inline(parts) = &*input else { return };
     let content = serde_json::to_vec(parts).expect("parts serialize into memory without fail");
-    *input = Source::Stored(draft.keep(content));
+    *input = Source::Stored(draft.keep(content, around()));
 }
 
 impl Run {
     /// Takes what the model has asked for. Refused as a whole when it is more than can be remembered (P9).
     pub(super) fn open_calls(&mut self, calls: Vec<Call>, draft: &mut Draft<'_>) -> Result<(), Failure> {
-        let calls: Vec<_> = calls.into_iter().map(|call| open(call, draft)).collect();
+        let calls: Vec<_> = calls.into_iter().map(|call| open(call, || self.ids(), draft)).collect();
         let taken: usize = calls.iter().map(OpenCall::size).sum();
         if taken > CALLS_BYTES_MAX {
             let message =

@@ -7,7 +7,7 @@ use crate::{
     exec::{Draft, Outcome, ToolOutput, call::CallState},
     fact::{
         Failure, Time,
-        payload::{OutputSpilled, ToolFailed, ToolResult},
+        payload::{OutputSpilled, OutputTruncated, ToolFailed, ToolResult},
         scope::OutputScope,
     },
 };
@@ -51,14 +51,24 @@ impl Run {
         if let Some(spilled) = &output.spilled {
             around = around.with(spilled.blob.clone());
             let told = OutputSpilled {
-                size_bytes: output.size_bytes,
+                size_bytes: output.kept_bytes.unwrap_or(output.size_bytes),
                 media_type: spilled.media_type.clone(),
-                hash: spilled.hash.clone(),
+                hash: format!("sha256:{}", spilled.hash),
                 preview: output.preview.clone(),
                 expires_at: Some(Time(Timestamp(spilled.expires_ms))),
                 source: None,
             };
             let ids = self.ids().with(scope.step.clone()).with(scope.call.clone());
+            if let Some(kept_bytes) = output.kept_bytes {
+                let limit = draft.engine.limits.output_bytes;
+                let cut = OutputTruncated {
+                    size_bytes: Some(output.size_bytes),
+                    kept_bytes,
+                    reason: Some(format!("no more than {limit} bytes of an output are kept")),
+                    source: Some("tool".into()),
+                };
+                draft.tell_within(&ids.clone().with(spilled.blob.clone()), self.scope(), cut);
+            }
             draft.tell_within(&ids, OutputScope { output: spilled.blob.clone() }, told);
         }
         let result = ToolResult {

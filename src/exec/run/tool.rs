@@ -8,7 +8,7 @@ use crate::{
     exec::{Call, Draft, Effect, PermissionRequest, Permit, call::CallState},
     fact::{
         Failure,
-        payload::{ActionRequired, PermissionEvaluated, PermissionRule},
+        payload::{ActionRequired, PermissionEvaluated},
     },
 };
 
@@ -44,24 +44,7 @@ impl Run {
             read_only: tool.spec().read_only,
         };
         let ruling = engine.permission.evaluate(&request);
-        let evaluated = PermissionEvaluated {
-            tool: Some(name.to_owned()),
-            decision: ruling.permit.into(),
-            source: ruling.source.clone(),
-            reason: Some(ruling.reason.clone()),
-            rules: ruling
-                .rules
-                .iter()
-                .map(|rule| PermissionRule {
-                    rule: rule.clone(),
-                    decision: ruling.permit.into(),
-                    decisive: true,
-                    source: None,
-                })
-                .collect(),
-            mode: Some(ruling.mode.clone()),
-            ..Default::default()
-        };
+        let evaluated = PermissionEvaluated { tool: Some(name.to_owned()), ..ruling.evaluated() };
         let around = self.call_ids(index);
         draft.tell_within(&around, self.scope(), evaluated);
         match ruling.permit {
@@ -98,7 +81,8 @@ impl Run {
         };
         let call = self.calls[index].id.clone();
         let session = draft.session.clone();
-        let effect = Effect::Tool { call: call.clone(), name, args, session, stored };
+        let about = self.ids().with(self.calls[index].step.clone()).with(call.clone());
+        let effect = Effect::Tool { call: call.clone(), name, args, session, stored, about };
         draft.start_effect(self.effect(&format!("tool/{call}")), effect, policy);
         self.calls[index].state = CallState::Running { since: draft.now };
     }

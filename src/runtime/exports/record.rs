@@ -49,7 +49,7 @@ impl Runtime {
         }
         match self.blobs.read_all(&request.caller.tenant, blob).await {
             Ok(kept) => Ok(Some(kept)),
-            Err(BlobError::NotFound { .. }) => Ok(None),
+            Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => Ok(None),
             Err(error) => Err(unreadable(error)),
         }
     }

@@ -26,7 +26,7 @@ use cadre_cluster::{
 use tempfile::TempDir;
 
 use crate::{
-    blob::{Blobs, TTL_DEFAULT},
+    blob::{Blobs, Retention},
     control::Error,
     entity::{
         Host, Job, JobItem, Lineage, Named, Subagent, Task,
@@ -107,7 +107,7 @@ impl World {
             look_every: Duration::from_millis(100),
             ..HostConfig::new("test", "one")
         };
-        let blobs = Blobs::new(self.store.clone(), self.clock.clone(), TTL_DEFAULT);
+        let blobs = Blobs::new(self.store.clone(), self.clock.clone(), Retention::BLOBS_DEFAULT);
         let mut engine = Engine::scripted(Some(blobs));
         engine.limits.job_items_kept_ms = KEPT_MS;
         let host = Host::new(Arc::new(engine));
