@@ -180,3 +180,95 @@ async fn p9_turns_that_wait_with_deadlines_are_refused_at_the_limit_and_not_befo
     assert_eq!(cleared["removed"].as_array().map(Vec::len), Some(queued));
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn p7_an_input_of_any_size_that_is_allowed_reaches_whoever_it_is_for() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_sizes" })).await;
+    let mut tasks = 0;
+    for bytes in [15_000, 17_000, 60_000, 95_000, 110_000, 140_000] {
+        let first = format!("task_first-{bytes}");
+        let task = |id: &str, more: Value| {
+            let mut args = json!({ "taskId": id, "sessionId": "sess_sizes", "objective": "o", "agent": "scripted",
+                "input": input(&padded(bytes)) });
+            args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            args
+        };
+        rig.call("create_task", task(&first, json!({ "autoStart": false }))).await;
+        let next = format!("task_next-{bytes}");
+        rig.call("create_task", task(&next, json!({ "dependsOn": [&first] }))).await;
+        let part = format!("task_part-{bytes}");
+        rig.call("create_task", task(&part, json!({ "parentTaskId": &first }))).await;
+        tasks += 3;
+        rig.call("start_task", json!({ "taskId": &first })).await;
+        for id in [&first, &next, &part] {
+            rig.task_is(id, "completed").await;
+        }
+        let subagent = format!("sub_{bytes}");
+        let mut fails = padded(bytes);
+        fails.as_array_mut().unwrap().push(json!({ "fail": { "message": "m", "retryable": false } }));
+        let spawn = json!({ "sessionId": "sess_sizes", "subagentId": &subagent, "agent": "scripted",
+            "input": input(&fails) });
+        rig.call("spawn_subagent", spawn).await;
+        rig.subagent_is("sess_sizes", &subagent, "failed").await;
+        rig.call("resume_subagent", json!({ "subagentId": &subagent, "input": input(&padded(bytes)) })).await;
+        rig.subagent_is("sess_sizes", &subagent, "completed").await;
+    }
+    let events = rig.checked("sess_sizes").await;
+    assert_eq!(count(&events, "task.completed"), tasks);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p9_a_task_that_is_told_as_much_as_can_be_fits_or_is_refused() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_told" })).await;
+    for number in 0..256 {
+        let waited = json!({ "taskId": format!("task_{number:x<120}"), "sessionId": "sess_told", "objective": "o",
+            "autoStart": false });
+        rig.call("create_task", waited).await;
+    }
+    let ids = |count: usize| (0..count).map(|number| format!("task_{number:x<120}")).collect::<Vec<_>>();
+    // The last one is more than a task may be told at all.
+    for (name, waits, words, is_taken) in [
+        ("few", 20, 15_000, true),
+        ("many", 250, 500, true),
+        ("most", 256, 3_000, true),
+        ("all", 256, 6_000, false),
+    ] {
+        let id = format!("task_told-{name}");
+        let args = json!({ "taskId": &id, "sessionId": "sess_told", "objective": "o".repeat(words), "agent": "scripted",
+            "input": input(&padded(15_000)), "dependsOn": ids(waits), "constraints": { "words": "c".repeat(words) } });
+        let answer = rig.try_call("create_task", args).await;
+        assert_eq!(answer.is_ok(), is_taken, "{name}: {answer:?}");
+        if let Err(error) = answer {
+            assert_eq!(error.code.as_str(), "payload_too_large", "{name}: {error:?}");
+            continue;
+        }
+        let started = rig.refused("start_task", json!({ "taskId": &id })).await;
+        assert_eq!(started["details"]["status"], "blocked");
+        rig.call("cancel_task", json!({ "taskId": &id })).await;
+    }
+    rig.checked("sess_told").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p9_a_model_that_fails_at_very_many_places_leaves_room_for_its_session() {
+    let rig = Rig::start().await;
+    let mut script =
+        json!([{ "repeat": 200, "steps": [{ "fail": { "message": "m", "times": 1, "retryable": true } }] }]);
+    for _ in 0..12 {
+        script = json!([{ "repeat": 1, "steps": script }]);
+    }
+    let mut turns = Vec::new();
+    for number in 0..12 {
+        let mut turn = common::turn("sess_fails", script.clone());
+        turn["threadId"] = format!("thrd_{number}").into();
+        turns.push(rig.call("submit_turn", turn).await["turnId"].as_str().unwrap().to_owned());
+    }
+    for turn in turns {
+        assert_eq!(rig.turn_over("sess_fails", &turn).await["type"], "turn.completed");
+    }
+    rig.stop().await;
+}

@@ -397,3 +397,65 @@ async fn a_cancel_that_takes_longer_than_the_caller_waits_says_cancelling_and_go
     assert!(PATIENCE > soon);
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn p11_all_children_that_go_on_again_below_a_turn_that_is_over_are_reached_by_its_interrupt() {
+    let rig = Rig::start().await;
+    let fails = json!([{ "spawn": { "count": 3, "script": [{ "fail": { "message": "m", "retryable": false } }, { "sleep": FOREVER }] } }]);
+    let turn = rig.run("sess_a", fails).await["turnId"].clone();
+    let children = rig.subagents(json!({ "sessionId": "sess_a", "status": "failed" })).await;
+    assert_eq!(children.len(), 3);
+    let sleeps = input(&json!([{ "sleep": FOREVER }]));
+    for child in &children {
+        rig.call("resume_subagent", json!({ "subagentId": child["subagentId"], "input": sleeps })).await;
+    }
+    let answer = rig.answer("interrupt_turn", json!({ "sessionId": "sess_a", "turnId": turn })).await;
+    assert_eq!(answer.result["status"], "completed", "{}", answer.result);
+    let open = rig.subagents(json!({ "sessionId": "sess_a", "status": "running" })).await;
+    assert!(open.is_empty(), "{open:#?}");
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p11_what_goes_on_again_below_a_task_that_is_being_cancelled_is_closed_too() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    let script =
+        json!([{ "spawn": { "count": 1, "script": [{ "fail": { "message": "m", "retryable": false } }] } }]);
+    let args = json!({ "taskId": "task_a", "sessionId": "sess_a", "objective": "o", "agent": "scripted",
+        "input": input(&script), "acceptance": [{ "artifact": "blob_never" }] });
+    rig.call("create_task", args).await;
+    rig.task_is("task_a", "waiting_input").await;
+    let part =
+        json!({ "taskId": "task_part", "sessionId": "sess_a", "objective": "o", "parentTaskId": "task_a" });
+    rig.call("create_task", part).await;
+    // Its parts go on, so the cancel of the task alone waits for nothing and is over; the one of everything closes all.
+    let child = rig.subagents(json!({ "sessionId": "sess_a" })).await[0]["subagentId"].clone();
+    let sleeps = input(&json!([{ "sleep": FOREVER }]));
+    rig.call("resume_subagent", json!({ "subagentId": child, "input": sleeps })).await;
+    let answer = rig.answer("cancel_task", json!({ "taskId": "task_a" })).await;
+    assert_eq!(answer.result["status"], "cancelled", "{}", answer.result);
+    rig.subagent_is("sess_a", child.as_str().unwrap(), "cancelled").await;
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p11_nobody_goes_on_for_a_job_item_that_is_over() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    let script =
+        json!([{ "spawn": { "count": 1, "script": [{ "fail": { "message": "m", "retryable": false } }] } }]);
+    let job = json!({ "jobId": "job_a", "sessionId": "sess_a", "agent": "scripted", "instruction": "o",
+        "items": [{ "input": input(&script) }] });
+    rig.call("create_job", job).await;
+    rig.until("sess_a", |event| event["type"] == "job.completed").await;
+    let child = rig.subagents(json!({ "sessionId": "sess_a" })).await[0]["subagentId"].clone();
+    let sleeps = input(&json!([{ "sleep": FOREVER }]));
+    let refused = rig.refused("resume_subagent", json!({ "subagentId": child, "input": sleeps })).await;
+    assert_eq!((&refused["code"], &refused["details"]["status"]), (&json!("conflict"), &json!("failed")));
+    assert!(refused["message"].as_str().unwrap().contains("job item"), "{refused}");
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}

@@ -21,6 +21,8 @@ const NAMES: &[&str] = &[
     "create_session",
     "update_session",
     "archive_session",
+    "rollback_thread",
+    "compact_context",
     "get_session",
     "get_thread_read",
     "list_sessions",
@@ -261,6 +263,16 @@ fn what_is_out_of_bounds_is_named() {
         ("respond_action", "decision", long(129), "decision"),
         ("respond_action", "decision", json!(""), "decision"),
         ("create_session", "title", long(513), "title"),
+        ("rollback_thread", "turns", json!(0), "turns"),
+        ("rollback_thread", "turns", json!(257), "turns"),
+        ("rollback_thread", "turns", Value::Null, "toTurnId"),
+        ("rollback_thread", "toTurnId", json!("turn_1"), "toTurnId"),
+        ("rollback_thread", "reason", long(2049), "reason"),
+        ("compact_context", "summary", json!(""), "summary"),
+        ("compact_context", "summary", long(16_385), "summary"),
+        ("compact_context", "summary", json!({ "ref": "a b" }), "summary.ref"),
+        ("compact_context", "summary", json!({}), "summary.ref"),
+        ("compact_context", "reason", long(2049), "reason"),
         ("create_task", "objective", long(16_385), "objective"),
         ("create_task", "objective", json!(""), "objective"),
         ("create_task", "constraints", large.clone(), "constraints"),
@@ -344,7 +356,7 @@ fn what_a_person_reads_says_what_to_do() {
 #[test]
 fn the_documentation_is_that_of_the_registry() {
     let names: BTreeSet<_> = NAMES.iter().collect();
-    assert_eq!(names.len(), 52);
+    assert_eq!(names.len(), 54);
     hold("docs/commands.md", docs::markdown(registry()));
     let schemas = serde_json::to_string_pretty(&registry().to_json()).unwrap() + "\n";
     hold("docs/schemas/commands.json", schemas);

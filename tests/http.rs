@@ -72,6 +72,8 @@ fn a_body_over_the_limit_is_refused_with_the_limit() {
     let (status, body) = server.json("POST", job, &[], &vec![b' '; LARGE_BODY_BYTES_MAX + 1]);
     assert_eq!(body["error"]["details"]["limit"], LARGE_BODY_BYTES_MAX, "{body}");
     assert_refused((status, body), 413, "payload_too_large", None);
+    let create = "/v1/commands/create_session";
+    assert_eq!(server.json("POST", create, &[], br#"{"sessionId":"sess_large"}"#).0, 200);
     let items = vec![json!({ "input": [{ "type": "text", "text": "x".repeat(9) }] }); 60_000];
     let args =
         json!({ "jobId": "job_large", "sessionId": "sess_large", "agent": "scripted", "instruction": "o", "items": items, "concurrency": 1 }).to_string();

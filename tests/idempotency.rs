@@ -57,6 +57,10 @@ impl Rig {
         self.call("submit_turn", turn("thrd_3", "turn_failed", json!([{ "fail": { "retryable": false } }])))
             .await;
         self.turn_over("sess_a", "turn_failed").await;
+        for id in ["turn_old", "turn_older", "turn_oldest"] {
+            self.call("submit_turn", turn("thrd_6", id, json!([]))).await;
+            self.turn_over("sess_a", id).await;
+        }
         let ask = json!([{ "approve": { "prompt": "?", "decisions": ["allow", "deny"] } }]);
         for thread in ["thrd_4", "thrd_5"] {
             self.call("submit_turn", turn(thread, &format!("turn_{thread}"), ask.clone())).await;
@@ -124,6 +128,18 @@ fn commands(actions: &Value) -> Vec<(&'static str, Value, &'static str, Value)> 
         ("promote_queued_turn", queued("turn_q"), "turnId", other("turn")),
         ("interrupt_turn", json!({ "sessionId": "sess_a", "threadId": "thrd_2" }), "reason", json!("other")),
         ("resume_thread", json!({ "sessionId": "sess_a", "threadId": "thrd_3" }), "threadId", other("thrd")),
+        (
+            "rollback_thread",
+            json!({ "sessionId": "sess_a", "threadId": "thrd_6", "turns": 1 }),
+            "turns",
+            json!(2),
+        ),
+        (
+            "compact_context",
+            json!({ "sessionId": "sess_a", "threadId": "thrd_6", "summary": "s" }),
+            "summary",
+            json!("t"),
+        ),
         (
             "respond_action",
             json!({ "actionId": actions["respond"], "decision": "allow" }),

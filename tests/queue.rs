@@ -413,3 +413,89 @@ async fn p3_a_key_has_the_same_answer_however_many_turns_came_after() {
     assert_eq!((&again.result, again.cursor), (&first.result, first.cursor));
     rig.stop().await;
 }
+
+/// A model that says its last word when it is let go, and repeats what it was told meanwhile.
+struct Slow(std::sync::Arc<tokio::sync::Notify>);
+
+#[async_trait::async_trait]
+impl cadre::exec::Provider for Slow {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    async fn stream(
+        &self,
+        request: &cadre::exec::ModelRequest,
+        _: tokio::sync::mpsc::Sender<String>,
+    ) -> Result<cadre::exec::Answer, cadre::exec::ModelError> {
+        if request.input.len() == 1 {
+            self.0.notified().await;
+        }
+        let heard = request.input.iter().map(|part| match part {
+            cadre::fact::Part::Text { text } => text.clone(),
+            cadre::fact::Part::Blob { .. } => String::new(),
+        });
+        let deltas = vec![format!("[{}]", heard.collect::<Vec<_>>().join("|"))];
+        Ok(cadre::exec::Answer { deltas, ..Default::default() })
+    }
+}
+
+#[tokio::test]
+async fn p2_what_is_said_to_a_turn_while_it_speaks_its_last_word_is_heard() {
+    let go = std::sync::Arc::new(tokio::sync::Notify::new());
+    let rig = Rig::start_with(|engine| engine.add_provider(std::sync::Arc::new(Slow(go.clone())))).await;
+    let say = |text: &str| {
+        json!({ "sessionId": "sess_a", "input": [{ "type": "text", "text": text }],
+        "options": { "whenBusy": "steer" } })
+    };
+    let turn = rig.call("submit_turn", say("one")).await["turnId"].clone();
+    rig.until("sess_a", |event| event["type"] == "model.requested").await;
+    let steered = rig.call("submit_turn", say("two")).await;
+    assert_eq!(steered["turnId"], turn);
+    go.notify_one();
+    rig.turn_over("sess_a", turn.as_str().unwrap()).await;
+    let events = rig.checked("sess_a").await;
+    let deltas = events.iter().filter(|event| event["type"] == "model.delta");
+    let said: Vec<_> = deltas.map(|event| event["payload"]["text"].as_str().unwrap()).collect();
+    assert_eq!(said, ["[one]", "[one|two]"]);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p11_the_id_of_a_turn_that_a_resume_made_is_taken() {
+    let rig = Rig::start().await;
+    let fail = json!([{ "fail": { "message": "m", "retryable": false } }]);
+    let failed = rig.run("sess_a", fail).await;
+    let resume = json!({ "sessionId": "sess_a", "threadId": failed["threadId"] });
+    let resumed = rig.call("resume_thread", resume.clone()).await;
+    assert_eq!((&resumed["status"], &resumed["resumed"]), (&json!("running"), &json!(true)));
+    let turn = resumed["turnId"].as_str().unwrap();
+    rig.turn_over("sess_a", turn).await;
+    let again = rig.refused("submit_turn", named("sess_a", turn, &json!([]), json!({}))).await;
+    assert_eq!((&again["code"], &again["details"]["status"]), (&json!("conflict"), &json!("exists")));
+    rig.call("wait_subagents", json!({ "parentId": turn, "mode": "all", "timeoutMs": 1_000 })).await;
+
+    // Twelve turns run at once: one that is resumed then waits, and so it says.
+    for number in 0..12 {
+        let mut busy = named("sess_a", &format!("turn_busy-{number}"), &sleeper(), json!({}));
+        busy["threadId"] = format!("thrd_{number}").into();
+        rig.call("submit_turn", busy).await;
+    }
+    let waits = rig.call("resume_thread", resume).await;
+    assert_eq!((&waits["status"], &waits["resumed"]), (&json!("queued"), &json!(true)), "{waits}");
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_that_is_refused_leaves_the_queue_alone() {
+    let rig = Rig::start().await;
+    let thread = rig.busy("sess_a", &["turn_1"]).await;
+    let spawn = json!({ "sessionId": "sess_a", "agent": "scripted", "input": input(&sleeper()) });
+    let child = rig.call("spawn_subagent", spawn).await;
+    let args = json!({ "sessionId": "sess_a", "turnId": child["turnId"], "clearQueue": true });
+    let refused = rig.refused("interrupt_turn", args).await;
+    assert_eq!(refused["code"], "conflict", "{refused}");
+    assert_eq!(rig.queue("sess_a", &thread).await, ["turn_1"]);
+    rig.stop().await;
+}

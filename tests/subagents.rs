@@ -290,7 +290,7 @@ async fn every_thread_that_somebody_has_can_be_read() {
     rig.call("create_task", task).await;
     rig.task_is("task_a", "completed").await;
     let item = json!({ "input": input(&json!([{ "say": "hello" }])) });
-    let job = json!({ "jobId": "job_a", "sessionId": "sess_a", "agent": "scripted", "items": [item] });
+    let job = json!({ "jobId": "job_a", "sessionId": "sess_a", "agent": "scripted", "instruction": "o", "items": [item] });
     rig.call("create_job", job).await;
     rig.until("sess_a", |event| event["type"] == "job.completed").await;
     let events = rig.served("sess_a").await;

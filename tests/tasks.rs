@@ -490,6 +490,11 @@ async fn p7_a_link_that_is_refused_takes_nothing_away_that_holds() {
     rig.outside("task_d", json!({ "autoStart": false })).await;
     assert_eq!(rig.refused("link_tasks", link("task_c", "task_d")).await["details"]["status"], "completed");
     rig.call("link_tasks", link("task_d", "task_c")).await;
+    let accepted = |event: &&Value| event["type"] == "task.accepted" && event["taskId"] == "task_d";
+    rig.eventually("task_d waits for nothing any more", async || {
+        (rig.served("sess_a").await.iter().filter(accepted).count() == 2).then_some(())
+    })
+    .await;
     // And one that is not there is taken away without a fact.
     let before = rig.served("sess_a").await.len();
     rig.call("unlink_tasks", link("task_a", "task_d")).await;
@@ -767,5 +772,25 @@ async fn a_task_below_another_belongs_to_the_same_session() {
     rig.tell("complete_task", "task_child").await;
     rig.tell("complete_task", "task_root").await;
     rig.task_is("task_root", "completed").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_task_whose_attempt_runs_out_of_time_is_tried_again_when_it_is_resumed() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    let policy = json!({ "maxAttempts": 2, "backoffMs": 1, "maxBackoffMs": 1 });
+    let script = json!([{ "sleep": 20 }, { "tool": "echo", "args": {} }]);
+    rig.scripted("task_a", script, json!({ "timeoutMs": 300, "retryPolicy": policy })).await;
+    rig.tell("pause_task", "task_a").await;
+    rig.until("sess_a", |event| event["type"] == "task.attempt.failed").await;
+    // Long enough for the pause between attempts, many times over.
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    let paused = rig.call("get_task", json!({ "taskId": "task_a" })).await["task"].clone();
+    assert_eq!((&paused["status"], &paused["attemptsTotal"]), (&json!("paused"), &json!(1)), "{paused}");
+    rig.tell("resume_task", "task_a").await;
+    rig.task_is("task_a", "completed").await;
+    let events = rig.checked("sess_a").await;
+    assert_eq!(count(&events, "task.attempt.started"), 2);
     rig.stop().await;
 }

@@ -1,7 +1,4 @@
-use std::{
-    pin::pin,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cadre_cluster::store::{
     RangeRead,
@@ -124,7 +121,7 @@ async fn what_a_writer_left_that_died_is_no_blob_and_goes_when_its_time_is_over(
     let world = World::new();
     let mut was_cut = 0;
     for polls in 1..200 {
-        let mut writing = pin!(world.blobs.write(TENANT, new(LARGE)));
+        let mut writing = Box::pin(world.blobs.write(TENANT, new(LARGE)));
         let mut ended = false;
         for _ in 0..polls {
             ended = poll!(&mut writing).is_ready();

@@ -47,6 +47,8 @@ pub const WAITED_MAX: usize = 1_000;
 pub const ENTRIES_MAX: usize = 256;
 /// Trials on one side of a comparison.
 pub const TRIALS: RangeInclusive<usize> = 1..=10_000;
+/// Turns that are taken back at once. More go in several steps.
+pub const ROLLBACK_TURNS: RangeInclusive<u32> = 1..=256;
 /// How deep subagents nest.
 pub const DEPTH: RangeInclusive<u32> = 1..=64;
 

@@ -147,6 +147,9 @@ commands! {
         CreateSession = "create_session": Write Submit -> SessionState, "Make a session";
         UpdateSession = "update_session": Write Submit -> SessionState, "Change what is known about a session";
         ArchiveSession = "archive_session": Write Submit -> SessionState, "Close a session for new work";
+        RollbackThread = "rollback_thread": Write Submit -> ThreadRolledBack, "Take the last turns of a thread back";
+        CompactContext = "compact_context": Write Submit -> ContextCompacted,
+            "Let a summary stand for the beginning of a thread";
         GetSession = "get_session": Read Read -> SessionSnapshot, "Read a session";
         GetThreadRead = "get_thread_read": Read Read -> ThreadRead, "Read a thread";
         ListSessions = "list_sessions": Read Read -> Sessions, "List sessions";

@@ -85,7 +85,7 @@ impl Spawner<'_> {
             what: Child::Subagent(spec),
             budget: Budget::lower(self.budget, args.budget.map(Budget::from)),
         };
-        let names = Names::One { kind: kind::SUBAGENT.into(), id: subagent.to_string() };
+        let names = Names::one(kind::SUBAGENT, subagent.as_str());
         children.add(Group::new(names, 1, Join::None, None, start));
         if !children.work(self.turn, draft) {
             draft.go_on(Message::GoOn { turn: self.turn.cloned() });

@@ -13,6 +13,8 @@
 //! | `(ITEM, job, index)` | what the item is, [`crate::entity::job::ItemRecord`], until it expires | the control plane, before the job |
 //! | `(ITEM_VIEW, job, index)` | how an item that ever began stands, [`crate::view::ItemView`], until it expires | the job |
 //! | `(TURN, session, thread, number)` | a turn that is over, [`crate::view::TurnView`] | the session |
+//! | `(TURN_BACK, session, thread, number)` | that a turn was taken back, [`TurnBack`] | the session |
+//! | `(SUMMARY, session, thread, turn)` | the text that stands for the history up to a turn | the session |
 //! | `(TURN_KNOWN, turn, session)` | a turn that was submitted, [`KnownTurn`] | the session |
 //! | `(ACTION, id)` | who asks, and how that has ended, [`Owner`] | the asking entity |
 //! | `(COUNT, session, what, status)` | how many (added to) | every entity of the session |
@@ -52,6 +54,8 @@ const ITEM_VIEW: i64 = 17;
 const TURN_KNOWN: i64 = 20;
 const TRIAL: i64 = 24;
 const TASK_JOB: i64 = 30;
+const TURN_BACK: i64 = 40;
+const SUMMARY: i64 = 41;
 
 /// A turn that was submitted, for as long as its session is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +67,22 @@ pub struct KnownTurn {
 }
 
 impl KnownTurn {
+    /// As it is stored.
+    pub fn encode(&self) -> bytes::Bytes {
+        codec::encode(self)
+    }
+}
+
+/// A turn that was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnBack {
+    /// When.
+    pub at: Timestamp,
+    /// The number of the turn that was the last one then; 0 when none was left.
+    pub to: u64,
+}
+
+impl TurnBack {
     /// As it is stored.
     pub fn encode(&self) -> bytes::Bytes {
         codec::encode(self)
@@ -88,7 +108,7 @@ impl Owner {
     }
 }
 
-cadre_cluster::stored! { Owner: "owner", KnownTurn: "known turn" }
+cadre_cluster::stored! { Owner: "owner", KnownTurn: "known turn", TurnBack: "turn taken back" }
 
 /// A turn that was submitted to a session.
 pub fn known_turn(turn: &TurnId, session: &SessionId) -> Vec<u8> {
@@ -219,6 +239,27 @@ pub fn turn(session: &SessionId, thread: &ThreadId, number: u64) -> Vec<u8> {
 /// All turns of a thread that are over.
 pub fn turns(session: &SessionId, thread: &ThreadId) -> Vec<u8> {
     pack(&(TURN, session.as_str(), thread.as_str()))
+}
+
+/// That a turn was taken back.
+pub fn turn_back(session: &SessionId, thread: &ThreadId, number: u64) -> Vec<u8> {
+    pack(&(TURN_BACK, session.as_str(), thread.as_str(), number))
+}
+
+/// All turns of a thread that were taken back.
+pub fn turns_back(session: &SessionId, thread: &ThreadId) -> Vec<u8> {
+    pack(&(TURN_BACK, session.as_str(), thread.as_str()))
+}
+
+/// Which number an entry of [`turns_back`] is about.
+pub fn turn_back_number(path: &[u8]) -> Option<u64> {
+    let (_, _, _, number): (i64, String, String, u64) = unpack(path).ok()?;
+    Some(number)
+}
+
+/// What stands for the history of a thread up to a turn.
+pub fn summary(session: &SessionId, thread: &ThreadId, turn: &TurnId) -> Vec<u8> {
+    pack(&(SUMMARY, session.as_str(), thread.as_str(), turn.as_str()))
 }
 
 /// Who asks.

@@ -64,16 +64,16 @@ struct Closing {
 pub enum Names {
     /// Subagents whose ids follow from this.
     Derived(String),
-    /// One entity.
-    One {
-        /// Its kind.
-        kind: String,
-        /// Its id.
-        id: String,
-    },
+    /// Entities, by kind and id.
+    Listed(Vec<(String, String)>),
 }
 
 impl Names {
+    /// One entity.
+    pub fn one(kind: &str, id: &str) -> Self {
+        Self::Listed(vec![(kind.to_owned(), id.to_owned())])
+    }
+
     /// The address of one of them.
     pub fn address(&self, draft: &Draft<'_>, index: u32) -> Address {
         match self {
@@ -81,7 +81,10 @@ impl Names {
                 let id = SubagentId::with_suffix(&child_suffix(base, u64::from(index)));
                 draft.peer(kind::SUBAGENT, id.as_str())
             }
-            Self::One { kind, id } => draft.peer(kind, id),
+            Self::Listed(names) => {
+                let (kind, id) = &names[index as usize];
+                draft.peer(kind, id)
+            }
         }
     }
 }
@@ -287,12 +290,13 @@ impl Children {
         self.forget(number);
     }
 
-    /// A child that had ended goes on. Its group may be forgotten by now.
-    pub fn reopened(&mut self, number: u32, child: &Address) {
+    /// A child that had ended goes on. Its group may be forgotten by now: then those that go on are remembered by name, so
+    /// that a cancel reaches each of them (P11). One for whose name there is no room left is closed again.
+    pub fn reopened(&mut self, number: u32, child: &Address, draft: &mut Draft<'_>) {
         let group = self.groups.entry(number).or_insert_with(|| Group {
-            names: Names::One { kind: child.kind().into(), id: child.id().into() },
-            count: 1,
-            started: 1,
+            names: Names::Listed(Vec::new()),
+            count: 0,
+            started: 0,
             live: 0,
             tally: Tally::default(),
             troubled: Vec::new(),
@@ -302,6 +306,18 @@ impl Children {
             closing: None,
         });
         group.live += 1;
+        let Names::Listed(names) = &mut group.names else { return };
+        if names.iter().any(|(kind, id)| kind == child.kind() && id == child.id()) {
+            return;
+        }
+        let first = if names.is_empty() { Group::BYTES_MAX } else { 0 };
+        if draft.take_spare(first + child.kind().len() + child.id().len() + 16) {
+            names.push((child.kind().to_owned(), child.id().to_owned()));
+            (group.count, group.started) = (group.count + 1, group.started + 1);
+        } else {
+            let reason = Some("too many go on again at once below its parent".to_owned());
+            draft.send(child.clone(), Message::Close(Close { reason, by: "runtime".into() }));
+        }
     }
 
     /// The result of a group is known, and its call needs it no more.

@@ -10,8 +10,17 @@ use crate::fact::{
 };
 
 /// Classes that tell of work within a turn: none of them may follow its end.
-const WORK: [&str; 9] =
-    ["model.", "reasoning.", "tool.", "action.", "permission.", "process.", "routing.", "context.", "run."];
+const WORK: [&str; 9] = [
+    "model.",
+    "reasoning.",
+    "tool.",
+    "action.",
+    "permission.",
+    "process.",
+    "routing.",
+    "context.resolved",
+    "run.",
+];
 
 /// Looks at facts one by one, and says at the end which promises were kept.
 ///

@@ -11,9 +11,9 @@ use crate::{
     view::{ReadModels, SessionSnapshot, TurnView, Window, snapshot::Publisher},
 };
 
-/// What of a turn depends on the turns beside it, so that a part of a session does not tell it: its number, and what
-/// is shed when many run at once.
-const TOLD_BY_THE_WHOLE: [&str; 4] = ["number", "steps", "text", "outputRefs"];
+/// What of a turn depends on the turns beside it, so that a part of a session does not tell it: its number, what is
+/// shed when many run at once, and that it was taken back.
+const TOLD_BY_THE_WHOLE: [&str; 5] = ["number", "steps", "text", "outputRefs", "rolledBackAt"];
 
 /// Folds the events of a case and compares what that gives with what was served, field by field.
 pub fn fold(case: &ReplayCase) -> Report {

@@ -60,6 +60,8 @@ impl Runtime {
             AnyCommand::CreateSession(args) => json(self.create_session(request, *args).await),
             AnyCommand::UpdateSession(args) => json(self.update_session(request, *args).await),
             AnyCommand::ArchiveSession(args) => json(self.archive_session(request, *args).await),
+            AnyCommand::RollbackThread(args) => json(self.rollback_thread(request, *args).await),
+            AnyCommand::CompactContext(args) => json(self.compact_context(request, *args).await),
             AnyCommand::GetSession(args) => json(self.get_session(request, *args).await),
             AnyCommand::GetThreadRead(args) => json(self.get_thread_read(request, *args).await),
             AnyCommand::ListSessions(args) => json(self.list_sessions(request, *args).await),

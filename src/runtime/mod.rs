@@ -6,6 +6,7 @@ mod execute;
 mod exports;
 mod feed;
 mod governance;
+mod history;
 mod jobs;
 mod load;
 mod repair;

@@ -17,7 +17,7 @@ use crate::{
     entity::{Session, Subagent, Task, records},
     fact::id::{SessionId, ThreadId, TurnId},
     view::{
-        SessionSnapshot, SessionView, SnapshotParts, TurnView, Window,
+        SessionSnapshot, SessionView, SnapshotParts, ThreadView, TurnView, Window,
         snapshot::{
             ExecutionEnvironment, HistoryPosition, Publisher, ThreadRead, ThreadTurns, ToolInventory,
         },
@@ -46,9 +46,7 @@ impl Runtime {
         let mut turns = Vec::with_capacity(view.threads.len());
         for (place, thread) in view.threads.iter().enumerate() {
             let below = before.as_ref().map(|before| before.of(place));
-            turns.push(
-                self.ended_turns(&tx, request, &args.session_id, &thread.thread_id, below, limit).await?,
-            );
+            turns.push(self.ended_turns(&tx, request, &args.session_id, thread, below, limit).await?);
         }
         let newest = |prefix, field| List { prefix, after: None, field, newest_first: true };
         let reading = &tx;
@@ -90,22 +88,24 @@ impl Runtime {
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
-        thread: &ThreadId,
+        thread: &ThreadView,
         below: Option<u64>,
         limit: usize,
     ) -> Result<ThreadTurns, Error> {
         let tenant = &request.caller.tenant;
-        let mut range = KeyRange::prefix(keys::data(tenant, &records::turns(session, thread)).to_vec());
+        let mut range =
+            KeyRange::prefix(keys::data(tenant, &records::turns(session, &thread.thread_id)).to_vec());
         if let Some(below) = below {
-            range.end = keys::data(tenant, &records::turn(session, thread, below));
+            range.end = keys::data(tenant, &records::turn(session, &thread.thread_id, below));
         }
         // One more than is wanted says whether there is more; a page may be shorter than was asked for.
         let read = RangeRead::new(range).limit(limit + 1).reverse();
         let pairs: Vec<KeyValue> = tx.snapshot_stream(read).try_collect().await.map_err(unreadable)?;
         let wanted = pairs.iter().take(limit).rev();
         let turns = wanted.map(|pair| rmp_serde::from_slice(&pair.value).map_err(unreadable));
-        let turns = turns.collect::<Result<Vec<TurnView>, _>>()?;
-        Ok(ThreadTurns { thread_id: thread.clone(), turns, has_more: pairs.len() > limit })
+        let mut turns = turns.collect::<Result<Vec<TurnView>, _>>()?;
+        self.say_rolled_back(tx, request, session, thread, &mut turns).await?;
+        Ok(ThreadTurns { thread_id: thread.thread_id.clone(), turns, has_more: pairs.len() > limit })
     }
 
     pub(super) async fn get_thread_read(
@@ -119,8 +119,10 @@ impl Runtime {
         let view = state.view.0;
         if let Some(thread) = view.thread(&thread_id) {
             let window = Window::default().turns;
-            let ended = self.ended_turns(&tx, request, &session_id, &thread_id, None, window).await?;
-            return Ok(Answer::read(ThreadRead::of(&view, thread, Some(&ended))));
+            let ended = self.ended_turns(&tx, request, &session_id, thread, None, window).await?;
+            let mut read = ThreadRead::of(&view, thread, Some(&ended));
+            read.context.summary = self.summary_of(&tx, request, &session_id, thread).await?;
+            return Ok(Answer::read(read));
         }
         self.thread_of_another(&tx, request, &session_id, &thread_id).await
     }

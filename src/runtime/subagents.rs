@@ -16,11 +16,12 @@ use crate::{
         result::{Answer, SubagentState, Subagents, Waited, WaitedSubagent},
     },
     entity::{
-        Named, Parent, Session, Subagent, Task, kind, records,
+        JobItem, Named, Parent, Session, Subagent, Task, kind, records,
         session::{self, fingerprint},
         subagent::{Command, Reply, State, Work},
         task,
     },
+    exec::Source,
     fact::{
         id::{SessionId, SubagentId, TaskId, TurnId},
         status::{SubagentStatus, TurnStatus},
@@ -42,7 +43,8 @@ impl Runtime {
         self.session(&self.store.begin(), request, &session).await?;
         let own = args.subagent_id.clone();
         let name = own.as_ref().map(|id| id.as_str());
-        let source = self.source(request, Some(&session), name, std::mem::take(&mut args.input)).await?;
+        let input = (std::mem::take(&mut args.input), Source::INLINE_BYTES_MAX);
+        let source = self.source(request, Some(&session), name, input).await?;
         let asked = fingerprint(&(&args, &source));
         // Under a key the parent remembers what it answered.
         if let Some(id) = &own
@@ -212,9 +214,16 @@ impl Runtime {
         let ResumeSubagent { subagent_id, input, reason } = args;
         let work = self.subagent(request, &subagent_id).await?;
         self.open_session(request, &work.session).await?;
+        if !request.repeated && self.works_for_nobody(request, work.parent.clone()).await? {
+            let message = format!("the job item that the subagent {subagent_id} worked for is over");
+            return Err(Error::conflict(work.status, message));
+        }
         let source = match input.is_empty() {
             true => None,
-            false => Some(self.source(request, Some(&work.session), None, input).await?),
+            false => {
+                let input = (input, Source::INLINE_BYTES_MAX);
+                Some(self.source(request, Some(&work.session), None, input).await?)
+            }
         };
         let command = Command::Resume { source, reason, by: request.by() };
         let answer = self.tell_subagent(request, &subagent_id, command).await?;
@@ -250,6 +259,10 @@ impl Runtime {
                     let knows = |work: session::Work| turn.is_none_or(|turn| work.is_open(turn));
                     (!work.is_none_or(knows), None)
                 }
+                kind::ITEM => {
+                    let work = self.load::<JobItem>(&tx, request, id).await?.and_then(|state| state.work);
+                    (work.is_none_or(|work| work.closed), None)
+                }
                 _ => (false, None),
             };
             if closed {
@@ -258,6 +271,35 @@ impl Runtime {
             parent = next;
         }
         Ok(true)
+    }
+
+    /// Whether somebody was started for a job item that is over: its job has settled with that, and would never close
+    /// what goes on again.
+    async fn works_for_nobody(
+        &self,
+        request: &Request<'_>,
+        mut parent: Option<Parent>,
+    ) -> Result<bool, Error> {
+        let tx = self.store.begin();
+        while let Some(Parent { address, .. }) = parent {
+            let id = address.id();
+            parent = match address.kind() {
+                kind::SUBAGENT => {
+                    let state = self.load::<Subagent>(&tx, request, id).await?;
+                    state.and_then(|state| state.work?.parent)
+                }
+                kind::TASK => {
+                    let state = self.load::<Task>(&tx, request, id).await?;
+                    state.and_then(|state| state.work?.parent)
+                }
+                kind::ITEM => {
+                    let state = self.load::<JobItem>(&tx, request, id).await?;
+                    return Ok(state.and_then(|state| state.work).is_none_or(|work| work.closed));
+                }
+                _ => return Ok(false),
+            };
+        }
+        Ok(false)
     }
 
     pub(super) async fn close_subagent(

@@ -19,6 +19,7 @@ use crate::{
         Child, Lineage, Named, Start, Task, kind, records,
         task::{Command, Reply, SearchError, State, blocks},
     },
+    exec::Source,
     fact::{
         id::{SessionId, TaskId},
         status::TaskStatus,
@@ -65,7 +66,8 @@ impl Runtime {
             self.open_session(request, &session).await?;
         }
         let own = args.task_id.as_ref().map(|_| task.as_str());
-        let input = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
+        let input = (std::mem::take(&mut args.input), Source::INLINE_BYTES_MAX);
+        let input = self.source(request, Some(&session), own, input).await?;
         let agent = args.agent.clone().unwrap_or_else(|| crate::scripted::AGENT.into());
         let start = Start {
             session: session.clone(),

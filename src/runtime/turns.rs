@@ -28,25 +28,25 @@ use crate::{
     },
 };
 
-/// What goes along with a command; larger inputs are stored first.
+/// What goes along with a command to a session, which keeps apart what it has no room for in the same step.
 const SENT_BYTES_MAX: usize = 128 * 1024;
 
 impl Runtime {
-    /// The input of a command, here or stored. `own` is the id that the caller brings for what the input is given to: the
+    /// The input of a command: here when it has at most so many bytes, stored otherwise. `own` is the id that the caller brings for what the input is given to: the
     /// same id with the same input makes the same source, by which an entity recognises the request.
     pub(super) async fn source(
         &self,
         request: &Request<'_>,
         session: Option<&SessionId>,
         own: Option<&str>,
-        input: Vec<Part>,
+        (input, inline_bytes_max): (Vec<Part>, usize),
     ) -> Result<Source, Error> {
         let (size, limit) = (check::input_bytes(&input), self.engine.limits.input_bytes);
         if size > limit {
             return Err(Error::too_large(limit as u64, size as u64).with("field", "input"));
         }
         let source = Source::Inline(input);
-        if source.size() <= SENT_BYTES_MAX {
+        if source.size() <= inline_bytes_max {
             return Ok(source);
         }
         let Source::Inline(input) = source else { return Ok(source) };
@@ -87,7 +87,8 @@ impl Runtime {
         let session = args.session_id.clone().unwrap_or_else(|| request.ids().next());
         let own = args.turn_id.clone();
         let own = own.as_ref().map(|turn| turn.as_str());
-        let source = self.source(request, Some(&session), own, std::mem::take(&mut args.input)).await?;
+        let input = (std::mem::take(&mut args.input), SENT_BYTES_MAX);
+        let source = self.source(request, Some(&session), own, input).await?;
         let address = request.address(kind::SESSION, session.as_str());
         if let Some(turn) = &args.turn_id
             // What was answered under the key is answered again, as it was.
@@ -99,12 +100,11 @@ impl Runtime {
         let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
         let Reply::Submitted { thread, turn, position } = called.reply else { return Err(unexpected()) };
-        let status = if position.is_some() { SubmissionStatus::Queued } else { SubmissionStatus::Accepted };
         let result = TurnSubmission {
             session_id: session,
             thread_id: thread,
             turn_id: turn,
-            status,
+            status: submission_status(position),
             queue_position: position,
         };
         Ok(Answer { result, cursor: called.cursor })
@@ -130,12 +130,13 @@ impl Runtime {
         if known.fingerprint != fingerprint(&(args, source)) {
             return Err(Error::conflict("exists", format!("the turn {turn} exists with other content")));
         }
+        let position = work.threads.iter().find_map(|thread| thread.place_of(turn));
         Ok(Some(TurnSubmission {
             session_id: session.clone(),
             thread_id: known.thread,
             turn_id: turn.clone(),
-            status: SubmissionStatus::Accepted,
-            queue_position: None,
+            status: submission_status(position),
+            queue_position: position,
         }))
     }
 
@@ -146,9 +147,16 @@ impl Runtime {
     ) -> Result<Answer<Interrupted>, Error> {
         let session = args.session_id.clone();
         let address = request.address(kind::SESSION, session.as_str());
-        self.session(&self.store.begin(), request, &session).await?;
-        if let Some(turn) = &args.turn_id {
+        let (_, work) = self.session(&self.store.begin(), request, &session).await?;
+        let not_own = |turn: &TurnId| {
+            let message = format!("the turn {turn} is not one of the session itself: end whoever runs it");
+            Error::conflict(TurnStatus::Running, message)
+        };
+        if let Some(turn) = args.turn_id.as_ref().filter(|turn| !work.has(turn)) {
             self.known_turn(request, &session, turn).await?;
+            if self.turn_end(request, &session, turn).await?.is_none() {
+                return Err(not_own(turn));
+            }
         }
         let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
@@ -171,10 +179,7 @@ impl Runtime {
         };
         // Children may have outlived their turn: the last fact of the tree is not always that of the turn.
         let ended = self.turn_end(request, &session, &turn).await?;
-        let Some((status, thread)) = ended else {
-            let message = format!("the turn {turn} is not one of the session itself: end whoever runs it");
-            return Err(Error::conflict(TurnStatus::Running, message));
-        };
+        let Some((status, thread)) = ended else { return Err(not_own(&turn)) };
         result.status = status.into();
         result.thread_id = result.thread_id.or(thread);
         Ok(Answer { result, cursor: Some(cursor) })
@@ -226,8 +231,12 @@ impl Runtime {
         let address = request.address(kind::SESSION, args.session_id.as_str());
         let command = Command::Resume { thread: args.thread_id.clone(), by: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
-        let Reply::Resumed { turn, started } = called.reply else { return Err(unexpected()) };
-        let status = if turn.is_some() { ThreadStatus::Running } else { ThreadStatus::Idle };
+        let Reply::Resumed { turn, started, waits } = called.reply else { return Err(unexpected()) };
+        let status = match turn {
+            Some(_) if waits => ThreadStatus::Queued,
+            Some(_) => ThreadStatus::Running,
+            None => ThreadStatus::Idle,
+        };
         let result = ThreadResumed {
             session_id: args.session_id,
             thread_id: args.thread_id,
@@ -351,6 +360,10 @@ impl Runtime {
 }
 
 /// An entity answered something that was not asked.
+fn submission_status(position: Option<u32>) -> SubmissionStatus {
+    if position.is_some() { SubmissionStatus::Queued } else { SubmissionStatus::Accepted }
+}
+
 pub(super) fn unexpected() -> Error {
     tracing::error!("an entity answered something that was not asked");
     Error::internal("unexpected-reply")

@@ -5,13 +5,15 @@ use cadre_cluster::sim::Tally;
 use super::remains::Remains;
 
 /// What has to happen in some of the simulations, each a class of facts.
-const CLASSES: [&str; 18] = [
+const CLASSES: [&str; 20] = [
     "turn.completed",
     "turn.failed",
     "queue.changed",
     "model.delta",
     "tool.failed",
     "output.spilled",
+    "history.rollback.completed",
+    "context.compaction.completed",
     "action.required",
     "action.resolved",
     "task.completed",

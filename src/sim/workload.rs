@@ -15,7 +15,10 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Works until it has done `operations`.
+    /// How often it looks back when its work is done.
+    const LOOKS_BACK: u32 = 3;
+
+    /// Works until it has done `operations`, and then takes turns back and sums them up.
     pub async fn work(self, operations: u64) {
         for _ in 0..operations {
             self.client.pause(0..=900).await;
@@ -37,6 +40,10 @@ impl Worker {
                 57 => self.archive().await,
                 _ => self.replay().await,
             }
+        }
+        for _ in 0..Self::LOOKS_BACK {
+            self.client.pause(0..=900).await;
+            self.look_back().await;
         }
     }
 
@@ -122,6 +129,30 @@ impl Worker {
     async fn resume_thread(&self) {
         let Some(Turn { session, thread, .. }) = self.turn() else { return };
         self.client.tell("resume_thread", json!({ "sessionId": session, "threadId": thread })).await;
+    }
+
+    /// Changes what later turns of a thread see of its past.
+    async fn look_back(&self) {
+        let Some(Turn { session, thread, turn }) = self.turn() else { return };
+        let mut args = json!({ "sessionId": session, "threadId": thread, "reason": self.words() });
+        let name = match self.client.dice.between(0..=3) {
+            0 => {
+                args["turns"] = self.client.dice.between(1..=3).into();
+                "rollback_thread"
+            }
+            1 => {
+                args["toTurnId"] = turn.into();
+                "rollback_thread"
+            }
+            part => {
+                if part == 2 {
+                    args["upToTurnId"] = turn.into();
+                }
+                args["summary"] = self.words().into();
+                "compact_context"
+            }
+        };
+        self.client.tell(name, args).await;
     }
 
     /// Decides something: most often what was asked last, sometimes in words that were not offered, sometimes what is

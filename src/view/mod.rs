@@ -17,6 +17,7 @@
 
 mod attempt;
 mod bound;
+mod boundary;
 mod counts;
 mod declare;
 mod incident;
@@ -44,6 +45,7 @@ mod turn_fold;
 
 pub use self::{
     attempt::{AttemptState, AttemptView},
+    boundary::{Boundary, ThreadContext},
     counts::{Counts, JobCounts, SubagentCounts, TaskSummary},
     incident::{Incident, Severity},
     item::{ItemChange, ItemView},

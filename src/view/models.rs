@@ -1,6 +1,6 @@
 //! The fold of a whole feed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{
     SessionView, SubagentView, TaskView,
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::fact::{
     Cursor, Fact,
-    id::{ItemId, JobId, SessionId, SubagentId, TaskId, ThreadId},
+    id::{ItemId, JobId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
+    payload::Payload,
 };
 
 /// How much of what there may be much of goes into a snapshot.
@@ -73,7 +74,9 @@ impl ReadModels {
         let session_id = self.session.session_id.clone();
         match kind {
             "session" => {
-                let Some(turn) = self.session.apply(fact) else { return };
+                let ended = self.session.apply(fact);
+                self.rolled_back(fact);
+                let Some(turn) = ended else { return };
                 if let Some(thread) = fact.ids.thread() {
                     self.turns.entry(thread.clone()).or_default().push(turn);
                 }
@@ -104,6 +107,15 @@ impl ReadModels {
             "item" => self.item(stream, fact),
             _ => self.unknown += 1,
         }
+    }
+
+    /// Turns that were taken back say so.
+    fn rolled_back(&mut self, fact: &Fact) {
+        let Payload::HistoryRollbackCompleted(rollback) = &fact.payload else { return };
+        let turns = fact.ids.thread().and_then(|thread| self.turns.get_mut(thread));
+        let Some(turns) = turns.filter(|_| rollback.error.is_none()) else { return };
+        let gone: HashSet<&TurnId> = rollback.turns.iter().collect();
+        turns.iter_mut().filter(|turn| gone.contains(&turn.turn_id)).for_each(|turn| turn.roll_back(fact.at));
     }
 
     fn item(&mut self, stream: &str, fact: &Fact) {

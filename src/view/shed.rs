@@ -4,7 +4,7 @@
 //! caller chose. Limits on each of these alone would have to be so low that ordinary sessions met them, or else all of
 //! them together would not fit into a record. So there is one limit on the length of all threads, and an order in which
 //! things are left out when it is passed: steps and text of turns that were not heard of for long, then turns that have
-//! not begun, then questions, then the rest of the queue. Totals stay, and so does how each thread stands.
+//! not begun, then questions, then the rest of the queue, then boundaries that do not count now. Totals stay, and so does how each thread stands.
 
 use super::{bound, thread::ThreadView, turn::TurnView};
 use crate::fact::{Fact, payload::Payload};
@@ -12,7 +12,7 @@ use crate::fact::{Fact, payload::Payload};
 /// How many turns are told of with their steps and text; others only with totals.
 pub(super) const DETAILED_TURNS_MAX: usize = 8;
 /// How long the threads of a session may be as JSON: a little less than half of a record. Threads alone, without turns, are never longer.
-pub(super) const THREADS_BYTES_MAX: usize = 44 * 1024;
+pub(super) const THREADS_BYTES_MAX: usize = 46 * 1024;
 /// Fewer open turns and threads than these are never too long, and are not measured.
 const TURNS_MEASURED: usize = 3;
 const THREADS_MEASURED: usize = 5;
@@ -34,6 +34,7 @@ pub(super) fn keep_small(threads: &mut [ThreadView], fact: &Fact) {
             || shed_quietest(threads, None)
             || forget_question(threads)
             || forget_queued(threads)
+            || forget_boundary(threads)
             || forget_turn(threads);
         if !left_out {
             return;
@@ -90,6 +91,12 @@ fn forget_queued(threads: &mut [ThreadView]) -> bool {
     let forgotten = thread.queue.pop().is_some();
     thread.queue_omitted = thread.queue_omitted.saturating_add(u32::from(forgotten));
     forgotten
+}
+
+/// The oldest boundary of the thread that has most.
+fn forget_boundary(threads: &mut [ThreadView]) -> bool {
+    let most = threads.iter_mut().max_by_key(|thread| thread.boundaries.len());
+    most.is_some_and(ThreadView::forget_boundary)
 }
 
 /// The last turn of the thread that has most, though it has begun: its end will be told of.

@@ -2,6 +2,7 @@
 
 use super::{
     bound::{self, NAME_MAX, WORD_MAX, set_text},
+    boundary::Boundary,
     declare::views,
     turn::TurnView,
 };
@@ -80,6 +81,10 @@ views! {
         turn_count: u64,
         /// How much evidence there is of it.
         evidence_count: u32,
+        /// How many turns were taken back.
+        rolled_back: u64,
+        /// Where summaries stand for the history before, the one that counts last.
+        boundaries: Vec<Boundary>,
     }
 }
 
@@ -106,6 +111,8 @@ impl ThreadView {
             last_outcome: None,
             turn_count: 0,
             evidence_count: 0,
+            rolled_back: 0,
+            boundaries: Vec::new(),
         }
     }
 
@@ -158,6 +165,14 @@ impl ThreadView {
             Payload::QueueChanged(changed) => {
                 self.queued(fact, changed);
                 self.reconsider();
+                return None;
+            }
+            Payload::HistoryRollbackCompleted(rollback) => {
+                self.rolled_back(rollback);
+                return None;
+            }
+            Payload::ContextCompactionCompleted(completed) => {
+                self.compacted(fact, completed);
                 return None;
             }
             Payload::EvidenceChanged(_) => {

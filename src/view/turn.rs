@@ -95,6 +95,8 @@ views! {
         subagent_id: Option<SubagentId>,
         /// The job for which it works.
         job_id: Option<JobId>,
+        /// When it was taken back: later turns of its thread do not see it.
+        rolled_back_at: Option<Time>,
     }
 }
 
@@ -146,6 +148,7 @@ impl TurnView {
             attempt_id: None,
             subagent_id: None,
             job_id: None,
+            rolled_back_at: None,
         }
     }
 

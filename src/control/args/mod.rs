@@ -9,6 +9,7 @@ mod budget;
 mod channel;
 mod declare;
 mod export;
+mod history;
 mod input;
 mod job;
 mod limit;
@@ -27,7 +28,7 @@ mod task_outcome;
 mod turn;
 
 pub use self::{
-    action::*, benchmark::*, budget::*, channel::*, export::*, job::*, limit::*, parent::*, permission::*,
-    process::*, queue::*, schedule::*, session::*, subagent::*, task::*, task_control::*, task_list::*,
-    task_outcome::*, turn::*,
+    action::*, benchmark::*, budget::*, channel::*, export::*, history::*, job::*, limit::*, parent::*,
+    permission::*, process::*, queue::*, schedule::*, session::*, subagent::*, task::*, task_control::*,
+    task_list::*, task_outcome::*, turn::*,
 };

@@ -10,6 +10,7 @@ mod channel;
 mod declare;
 mod export;
 mod governance;
+mod history;
 mod job;
 mod page;
 mod session;
@@ -18,6 +19,6 @@ mod task;
 mod turn;
 
 pub use self::{
-    answer::*, benchmark::*, channel::*, export::*, governance::*, job::*, page::*, session::*, subagent::*,
-    task::*, turn::*,
+    answer::*, benchmark::*, channel::*, export::*, governance::*, history::*, job::*, page::*, session::*,
+    subagent::*, task::*, turn::*,
 };

@@ -5,7 +5,7 @@ use cadre_cluster::{
     host::{Decision, EffectResult, Input, Moment},
 };
 
-use super::{Command, Reply, Session, State, Thread, Work};
+use super::{Command, Past, Reply, Session, State, Thread, Work};
 use crate::{
     control::{
         Error,
@@ -184,6 +184,8 @@ impl Step<'_> {
             Command::PromoteQueued { thread, turn, by } => self.promote_queued(&thread, &turn, &by),
             Command::Respond(response) => self.respond(response),
             Command::Spawn { args, source } => self.spawn(*args.0, source),
+            Command::Rollback(rollback) => self.rollback(*rollback),
+            Command::Compact(compaction) => self.compact(*compaction),
             Command::Record(facts) => {
                 let read = facts.iter().map(|fact| StoredEvent::decode(fact).map(|event| event.fact));
                 let facts = read.collect::<Result<Vec<_>, _>>();
@@ -243,6 +245,7 @@ impl Step<'_> {
             queue: Default::default(),
             lingering: Vec::new(),
             unfinished: None,
+            past: Past::default(),
         });
         Ok(self.work.threads.len() - 1)
     }
@@ -378,7 +381,7 @@ impl Step<'_> {
                 loose.closed(parent.group);
                 self.start_next_with_room();
             }
-            Message::ChildReopened { parent, .. } => loose.reopened(parent.group, from),
+            Message::ChildReopened { parent, .. } => loose.reopened(parent.group, from, &mut self.draft),
             // What was given up in the step before is room now.
             _ => self.start_next(),
         }
@@ -423,6 +426,7 @@ impl Step<'_> {
                 source: run.source().clone(),
                 attempt: run.attempt,
                 budget: run.budget(self.draft.engine),
+                turn: Some(run.turn.clone()),
             });
             if run.children.live() > 0 {
                 thread.lingering.push(run.remains());

@@ -3,7 +3,9 @@
 mod decide;
 mod evaluate;
 mod expire;
+mod history;
 mod interrupt;
+mod past;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,11 @@ use cadre_cluster::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::decide::fingerprint;
-pub use self::expire::Expiry;
+pub use self::{
+    expire::Expiry,
+    history::{Compaction, Rollback, Seen, at_rest},
+    past::Past,
+};
 use super::{Host, Message, Named, kind};
 use crate::{
     control::{
@@ -68,6 +74,11 @@ pub struct Work {
 }
 
 impl Work {
+    /// Whether a turn runs or waits, or children of it live on.
+    pub fn has(&self, turn: &TurnId) -> bool {
+        self.is_open(turn) || self.threads.iter().any(|thread| thread.expects(turn))
+    }
+
     /// Whether a turn runs, or children of it live on.
     pub fn is_open(&self, turn: &TurnId) -> bool {
         self.threads.iter().any(|thread| {
@@ -90,9 +101,18 @@ pub struct Thread {
     pub lingering: Vec<Run>,
     /// What the last turn was given, if it did not complete: what a resume would try again.
     pub unfinished: Option<Unfinished>,
+    /// What later turns see of those that are over.
+    #[serde(default)]
+    pub past: Past,
 }
 
 impl Thread {
+    /// Where a turn waits, from 1.
+    pub fn place_of(&self, turn: &TurnId) -> Option<u32> {
+        let at = self.queue.iter().position(|queued| queued.turn == *turn)?;
+        Some(at as u32 + 1)
+    }
+
     /// Whether a turn of it runs or waits.
     pub fn expects(&self, turn: &TurnId) -> bool {
         self.run.as_ref().is_some_and(|run| run.turn == *turn)
@@ -134,6 +154,9 @@ pub struct Unfinished {
     /// What it was allowed to use up, and what a resume is.
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Which turn it was.
+    #[serde(default)]
+    pub turn: Option<TurnId>,
 }
 
 /// What a caller asks of a session.
@@ -208,6 +231,10 @@ pub enum Command {
     },
     /// A blob of the session is kept no more.
     Expire(Expiry),
+    /// Take turns back.
+    Rollback(Box<Rollback>),
+    /// Let a summary stand for turns.
+    Compact(Box<Compaction>),
 }
 
 /// What a caller is told.
@@ -239,6 +266,8 @@ pub enum Reply {
         turn: Option<TurnId>,
         /// Whether something was started.
         started: bool,
+        /// Whether what was started waits.
+        waits: bool,
     },
     /// A child was started.
     Spawned {

@@ -269,7 +269,7 @@ impl Step<'_> {
         }
     }
 
-    /// The turns of a thread that have ended, with those that have in this very step.
+    /// What a turn of a thread sees of those that have ended, also in this very step.
     fn history(&self, index: usize) -> Option<History> {
         let thread = &self.work.threads[index].id;
         let known = self.view.threads.iter().find(|view| view.thread_id == *thread);
@@ -278,7 +278,7 @@ impl Step<'_> {
             is_end && fact.ids.thread() == Some(thread)
         };
         let ended = self.draft.facts.iter().filter(ends).count() as u64;
-        History::of(thread, known.map_or(0, |view| view.turn_count) + ended)
+        self.work.threads[index].past.seen(thread, known.map_or(0, |view| view.turn_count) + ended)
     }
 
     /// A thread goes on: with what waits, or once more with what did not complete.
@@ -286,11 +286,12 @@ impl Step<'_> {
         self.require_open()?;
         let index = self.thread(thread)?;
         if let Some(run) = &self.work.threads[index].run {
-            return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false });
+            return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false, waits: false });
         }
-        let Some(Unfinished { agent, source, attempt, budget }) = self.work.threads[index].unfinished.take()
+        let Some(Unfinished { agent, source, attempt, budget, .. }) =
+            self.work.threads[index].unfinished.take()
         else {
-            return Ok(Reply::Resumed { turn: None, started: false });
+            return Ok(Reply::Resumed { turn: None, started: false, waits: false });
         };
         let turn: TurnId = self.draft.ids.next();
         let (shown, source) = self.keep_input(source, index, &turn);
@@ -311,8 +312,11 @@ impl Step<'_> {
             attempt: attempt + 1,
             budget,
         };
-        self.take_turn(index, queued, submitted, false);
-        Ok(Reply::Resumed { turn: Some(turn), started: true })
+        // What nobody has asked for under this name is another turn than whatever is submitted under it.
+        let known = records::KnownTurn { thread: thread.clone(), fingerprint: 0 };
+        self.draft.set_record(records::known_turn(&turn, &self.work.id), known.encode());
+        let waits = self.take_turn(index, queued, submitted, false).is_some();
+        Ok(Reply::Resumed { turn: Some(turn), started: true, waits })
     }
 
     pub(super) fn remove_queued(

@@ -9,7 +9,7 @@ use cadre_cluster::{
 };
 use serde_json::{Value, json};
 
-use super::{Command, Expiry, Reply, Session};
+use super::{Command, Compaction, Expiry, Reply, Rollback, Seen, Session};
 use crate::{
     control,
     entity::{
@@ -19,7 +19,7 @@ use crate::{
     exec::{Outcome, Response, Source, Tool, ToolContext, ToolError, ToolOutput, ToolReturn, ToolSpec},
     fact::{
         Fact, Ids,
-        id::{BlobRef, CallId, TurnId},
+        id::{BlobRef, CallId, ThreadId, TurnId},
         payload::Payload,
         status::SubagentStatus,
     },
@@ -142,6 +142,52 @@ fn p11_the_result_of_a_tool_that_was_stopped_is_ignored() {
     assert!(
         stage.give(Input::Progress { id: format!("{turn}/model"), progress: said }).unwrap().1.is_empty()
     );
+}
+
+#[test]
+fn a_thread_that_has_gone_on_since_it_was_looked_at_keeps_its_turns() {
+    let mut stage = stage();
+    let first = stage.submit("thrd_1", json!([{ "say": "x" }]));
+    let seen = |stage: &Stage<Session>| Seen::of(&stage.state.view.threads[0]);
+    let rollback = |seen: Seen, turn: &TurnId, number: u64| {
+        let rollback = Rollback {
+            thread: ThreadId::parse("thrd_1").unwrap(),
+            seen,
+            to: None,
+            turns: vec![(turn.clone(), number)],
+            tool_calls: 0,
+            reason: None,
+            by: "test".into(),
+        };
+        Input::Command(Command::Rollback(Box::new(rollback)))
+    };
+    let early = seen(&stage);
+    let second = stage.submit("thrd_1", json!([{ "say": "y" }]));
+    let refused = stage.give(rollback(early, &first, 1)).unwrap_err();
+    assert_eq!((refused.code, &refused.details["status"]), (control::Code::Conflict, &json!("completed")));
+    let late = seen(&stage);
+    let told = stage.give(rollback(late.clone(), &second, 2)).unwrap().1;
+    assert_eq!(classes(&told), ["history.rollback.started", "history.rollback.completed"]);
+    // The same once more is about turns that are gone.
+    assert!(stage.give(rollback(late, &second, 2)).is_err());
+    let compaction = |seen: Seen| {
+        let compaction = Compaction {
+            thread: ThreadId::parse("thrd_1").unwrap(),
+            seen,
+            first: None,
+            last: first.clone(),
+            number: 1,
+            turns: 1,
+            summary: control::args::SummaryText::Text("in short".into()),
+            reason: None,
+            by: "test".into(),
+        };
+        Input::Command(Command::Compact(Box::new(compaction)))
+    };
+    let unsummed = seen(&stage);
+    let told = stage.give(compaction(unsummed.clone())).unwrap().1;
+    assert_eq!(classes(&told), ["context.compaction.started", "context.compaction.completed"]);
+    assert!(stage.give(compaction(unsummed)).is_err());
 }
 
 #[test]

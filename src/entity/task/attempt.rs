@@ -172,6 +172,12 @@ impl Step<'_> {
             self.close_attempt(status, Some(error.clone()), at);
         }
         let Some(at) = at else { return self.finish(Finish { error: Some(error), ..finish }) };
+        self.draft.set_timer("retry", at);
+        if self.work.status == TaskStatus::Paused {
+            // It is tried again when somebody resumes it.
+            self.work.before_pause = Some(TaskStatus::Retrying);
+            return;
+        }
         self.set_status(TaskStatus::Retrying);
         let retrying = TaskRetrying {
             status: TaskStatus::Retrying,
@@ -182,7 +188,6 @@ impl Step<'_> {
             by: None,
         };
         self.tell(retrying);
-        self.draft.set_timer("retry", at);
     }
 
     pub(super) fn retry_due(&mut self) {

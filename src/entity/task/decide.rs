@@ -30,6 +30,11 @@ use crate::{
     scripted::Join,
 };
 
+/// What remembering one task that has to end first takes, beside its name.
+const NEED_BYTES: usize = 24;
+/// What is shown of what a task was told, at most.
+const VIEW_BYTES_MAX: usize = 16 * 1024;
+
 pub(super) fn decide(
     host: &Host,
     state: &State,
@@ -88,6 +93,17 @@ pub(super) fn decide(
     }
 }
 
+/// The input, apart when there is no room for it: an attempt has it once more.
+fn keep_input(id: &TaskId, input: Source, draft: &mut Draft<'_>) -> Source {
+    match input {
+        Source::Inline(parts) if !draft.take_spare(2 * Source::Inline(parts.clone()).size()) => {
+            let content = serde_json::to_vec(&parts).expect("parts serialize into memory without fail");
+            Source::Stored(draft.keep(content, Ids::default().with(id.clone())))
+        }
+        input => input,
+    }
+}
+
 /// What cannot be a task has ended before it began, and whoever wanted it hears of that.
 fn not_created(id: &TaskId, parent: Option<Parent>, error: Error) -> Decision<Task> {
     let Some(Parent { address, slot }) = parent else { return Decision::nothing() };
@@ -104,13 +120,23 @@ fn not_created(id: &TaskId, parent: Option<Parent>, error: Error) -> Decision<Ta
 
 fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> Result<Step<'a>, Error> {
     let fingerprint = start.fingerprint();
-    let Child::Task(spec) = start.what else {
+    let Child::Task(mut spec) = start.what else {
         return Err(Error::invalid("taskId", "this is the id of a task"));
     };
     let args = (*spec.0).clone();
+    // Kept as what it needs, which changes.
+    spec.0.depends_on = Vec::new();
+    let mut draft = Draft::new(&host.engine, start.session.clone(), moment);
+    let told = serde_json::to_vec(&spec.0).map_or(usize::MAX, |json| json.len());
+    let needs: usize = args.depends_on.iter().map(|need| need.as_str().len() + NEED_BYTES).sum();
+    let bytes = told.saturating_add(told.min(VIEW_BYTES_MAX)).saturating_add(needs);
+    if !draft.take_spare(bytes) {
+        return Err(Error::too_large(draft.spare as u64, bytes as u64));
+    }
     // Without an agent and without anything to run, somebody outside does the work.
     let is_outside = args.agent.is_none() && start.input.size() == 0;
     let is_named = args.task_id.is_some();
+    let source = keep_input(&id, start.input, &mut draft);
     let created = TaskCreated {
         status: TaskStatus::Accepted,
         objective: args.objective.clone(),
@@ -137,7 +163,7 @@ fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> 
             lineage: start.lineage,
             fingerprint,
             agent: (!is_outside).then_some(start.agent),
-            source: start.input,
+            source,
             depth: start.depth,
             status: TaskStatus::Accepted,
             before_pause: None,
@@ -155,7 +181,7 @@ fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> 
             budget: start.budget,
             spec,
         },
-        draft: Draft::new(&host.engine, start.session.clone(), moment),
+        draft,
     };
     step.tell(created);
     step.draft.set_record(records::task(&start.session, &id), &[][..]);
@@ -268,7 +294,7 @@ impl Step<'_> {
         if !self.draft.take_spare(Group::BYTES_MAX) {
             return Err(Error::rate_limited(1_000, "the task has too much going on to take more below it"));
         }
-        let names = Names::One { kind: kind.into(), id };
+        let names = Names::one(kind, &id);
         let budget = Budget::lower(self.budget(), start.budget);
         let start = Start { lineage: self.lineage(), depth: self.work.depth + 1, budget, ..start };
         self.work.children.add(Group::new(names, 1, Join::None, None, start));
@@ -451,7 +477,7 @@ impl Step<'_> {
                 self.settle();
             }
             Message::ChildReopened { ref parent, .. } if parent.turn.is_none() => {
-                self.work.children.reopened(parent.group, from);
+                self.work.children.reopened(parent.group, from, &mut self.draft);
                 self.reopen();
                 self.close_reopened();
             }
@@ -475,6 +501,7 @@ impl Step<'_> {
         if !is_ours {
             return;
         }
+        let goes_on_again = matches!(message, Message::ChildReopened { .. });
         let ending = match message {
             Message::ChildEnded { parent, id, status, live, again, .. } => {
                 run.take_child_ended(parent.group, &id, (status, live, again), &mut self.draft)
@@ -490,6 +517,9 @@ impl Step<'_> {
             self.reopen();
         }
         self.attempt_ended(ending);
+        if goes_on_again {
+            self.close_reopened();
+        }
         self.settle();
     }
 

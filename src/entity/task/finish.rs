@@ -182,8 +182,8 @@ impl Step<'_> {
             return Ok(());
         }
         if self.work.status == TaskStatus::Cancelling {
-            // Somebody else had only the task itself cancelled.
-            if let Some(ending) = self.work.ending.as_mut().filter(|ending| propagate && ending.alone) {
+            if let Some(ending) = self.work.ending.as_mut().filter(|_| propagate) {
+                // Perhaps somebody else had only the task itself cancelled.
                 ending.alone = false;
                 self.close_rest(&Close { reason, by: by.to_owned() });
             }
@@ -241,8 +241,7 @@ impl Step<'_> {
         let Some(finish) = &self.work.ending else { return };
         if self.work.status == TaskStatus::Cancelling && !finish.alone {
             let by = finish.by.clone().unwrap_or_else(|| "parent".into());
-            self.work.children.close(&Close { reason: finish.reason.clone(), by });
-            self.work_children();
+            self.close_rest(&Close { reason: finish.reason.clone(), by });
         }
     }
 

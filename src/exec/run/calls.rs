@@ -175,7 +175,7 @@ impl Run {
                             ..Default::default()
                         };
                         draft.tell_within(&self.ids(), TaskScope { task: task.clone() }, delegated);
-                        let names = Names::One { kind: kind::TASK.into(), id: task.to_string() };
+                        let names = Names::one(kind::TASK, task.as_str());
                         let agent = spec.agent.clone().unwrap_or_else(|| self.agent.clone());
                         let start = self.start(agent, input, Child::Task(Named(Box::new(spec))), draft);
                         let join = if join { Join::All } else { Join::None };

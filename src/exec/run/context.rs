@@ -20,21 +20,15 @@ use crate::{
 pub struct History {
     /// Of which thread.
     pub thread: ThreadId,
-    /// The first that belongs to the context; those before it are left out.
-    pub first: u64,
-    /// The last.
-    pub last: u64,
+    /// Up to which turn a summary stands for them.
+    pub summed: Option<u64>,
+    /// Those that belong to the context as they are, from one to another, in their order.
+    pub spans: Vec<(u64, u64)>,
 }
 
 impl History {
     /// How many turns of a thread a run looks back on.
     pub const TURNS_MAX: u64 = 32;
-
-    /// Of a thread in which so many turns are over. Nothing when there are none.
-    pub fn of(thread: &ThreadId, turns: u64) -> Option<Self> {
-        let first = turns.saturating_sub(Self::TURNS_MAX) + 1;
-        (turns > 0).then(|| Self { thread: thread.clone(), first, last: turns })
-    }
 }
 
 /// How many references of an input are told of.
@@ -60,11 +54,22 @@ fn resolve(history: Option<&History>, source: &Source) -> Option<ContextResolved
         return None;
     }
     let mut resolved = ContextResolved::default();
-    if let Some(History { thread, first, last }) = history {
-        resolved.selected.push(named(turns(thread, *first, *last), "history", None));
-        if *first > 1 {
+    if let Some(History { thread, summed, spans }) = history {
+        let summed = summed.unwrap_or(0);
+        if summed > 0 {
+            resolved.selected.push(named(summary(thread, summed), "summary", None));
+            let why = "a summary stands for them".to_owned();
+            resolved.omitted.push(named(turns(thread, 1, summed), "history", Some(why)));
+        }
+        let shown = spans.iter().map(|(from, to)| named(turns(thread, *from, *to), "history", None));
+        resolved.selected.extend(shown);
+        let looked_back: u64 = spans.iter().map(|(from, to)| to + 1 - from).sum();
+        if let Some((first, _)) = spans.first()
+            && *first > summed + 1
+            && looked_back >= History::TURNS_MAX
+        {
             let why = format!("only the last {} turns", History::TURNS_MAX);
-            resolved.omitted.push(named(turns(thread, 1, first - 1), "history", Some(why)));
+            resolved.omitted.push(named(turns(thread, summed + 1, first - 1), "history", Some(why)));
         }
     }
     if let Source::Stored(blob) = source {
@@ -91,6 +96,11 @@ fn turns(thread: &ThreadId, first: u64, last: u64) -> Ref {
     Ref::parse(&format!("thread://{thread}/turns/{first}-{last}")).unwrap_or_default()
 }
 
+/// What stands for the turns of a thread up to one, as a reference.
+fn summary(thread: &ThreadId, upto: u64) -> Ref {
+    Ref::parse(&format!("thread://{thread}/summaries/{upto}")).unwrap_or_default()
+}
+
 fn named(reference: Ref, kind: &str, reason: Option<String>) -> ContextRef {
     ContextRef { reference, kind: Some(kind.to_owned()), reason, ..Default::default() }
 }
@@ -108,6 +118,10 @@ mod tests {
         ThreadId::with_suffix("a")
     }
 
+    fn history(summed: Option<u64>, spans: &[(u64, u64)]) -> History {
+        History { thread: thread(), summed, spans: spans.to_vec() }
+    }
+
     fn source(blobs: usize) -> Source {
         let blob = |number: usize| Part::Blob {
             blob: BlobRef::with_suffix(&number.to_string()),
@@ -120,21 +134,33 @@ mod tests {
     fn a_run_that_is_only_asked_something_has_no_context_to_tell_of() {
         assert_eq!(resolve(None, &source(0)), None);
         assert_eq!(resolve(None, &Source::Stored(BlobRef::with_suffix("large"))), None);
-        assert_eq!(History::of(&thread(), 0), None);
     }
 
     #[test]
     fn turns_before_it_are_named_by_number_and_those_too_far_back_are_left_out() {
-        let few = History::of(&thread(), 3).unwrap();
+        let few = history(None, &[(1, 3)]);
         let resolved = resolve(Some(&few), &source(0)).unwrap();
         assert_eq!(refs(&resolved.selected), [("thread://thrd_a/turns/1-3", "history")]);
         assert!(resolved.omitted.is_empty());
-        let many = History::of(&thread(), 40).unwrap();
-        assert_eq!((many.first, many.last), (9, 40));
+        let many = history(None, &[(9, 40)]);
         let resolved = resolve(Some(&many), &Source::Stored(BlobRef::with_suffix("in"))).unwrap();
         let selected = [("thread://thrd_a/turns/9-40", "history"), ("blob_in", "input")];
         assert_eq!(refs(&resolved.selected), selected);
         assert_eq!(refs(&resolved.omitted), [("thread://thrd_a/turns/1-8", "history")]);
+    }
+
+    #[test]
+    fn what_was_taken_back_is_not_named_and_a_summary_stands_for_what_it_sums_up() {
+        let gaps = resolve(Some(&history(Some(2), &[(3, 3), (6, 7)])), &source(0)).unwrap();
+        let selected = [
+            ("thread://thrd_a/summaries/2", "summary"),
+            ("thread://thrd_a/turns/3-3", "history"),
+            ("thread://thrd_a/turns/6-7", "history"),
+        ];
+        assert_eq!(refs(&gaps.selected), selected);
+        assert_eq!(refs(&gaps.omitted), [("thread://thrd_a/turns/1-2", "history")]);
+        let all = resolve(Some(&history(Some(9), &[])), &source(0)).unwrap();
+        assert_eq!(refs(&all.selected), [("thread://thrd_a/summaries/9", "summary")]);
     }
 
     #[test]

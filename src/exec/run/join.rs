@@ -54,7 +54,9 @@ impl Run {
         if !group.troubled.is_empty() {
             structured["notCompleted"] = group.troubled.clone().into();
         }
-        if let Names::One { kind, id } = &group.names {
+        if let Names::Listed(names) = &group.names
+            && let [(kind, id)] = names.as_slice()
+        {
             structured[format!("{kind}Id")] = id.clone().into();
         }
         let output = ToolOutput { structured: Some(structured.to_string()), ..ToolOutput::default() };
@@ -88,7 +90,7 @@ impl Run {
         child: &Address,
         draft: &mut Draft<'_>,
     ) -> Option<Ending> {
-        self.children.reopened(group, child);
+        self.children.reopened(group, child, draft);
         if self.phase == Phase::Closing
             && let Some(ending) = &self.ending
         {

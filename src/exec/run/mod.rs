@@ -24,7 +24,7 @@ mod source;
 mod start;
 mod tool;
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use cadre_cluster::{clock::Timestamp, host::EffectResult};
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,7 @@ pub struct Run {
     position: Vec<u32>,
     request: Option<Request>,
     /// How often the model failed at a position, in all attempts.
-    failures: BTreeMap<Vec<u32>, u32>,
+    failures: VecDeque<(u64, u32)>,
     /// How often the request of this moment has failed in this attempt.
     tries: u32,
     retries_max: u32,

@@ -18,8 +18,14 @@ use crate::{
 /// The pause before the second try of a step; it doubles with each further one.
 const RETRY_PAUSE_MS: u64 = 50;
 
-/// At how many positions it is remembered how often the model failed there: of more, the first are forgotten.
-const FAILURES_MAX: usize = 256;
+/// At how many positions it is remembered how often the model failed there: of more, the oldest are forgotten.
+const FAILURES_MAX: usize = 64;
+
+/// A position in a few bytes: of a deep one there is no room for the whole, as often as it may have to be remembered.
+fn place(position: &[u32]) -> u64 {
+    let bytes: Vec<u8> = position.iter().flat_map(|index| index.to_le_bytes()).collect();
+    xxhash_rust::xxh3::xxh3_64(&bytes)
+}
 
 impl Run {
     /// Asks the model, within the step if it can answer there.
@@ -37,7 +43,7 @@ impl Run {
             stored,
             position: self.position.clone(),
             attempt: self.attempt,
-            failures: self.failures.get(&self.position).copied().unwrap_or(0),
+            failures: self.failed_here().map_or(0, |(_, failures)| *failures),
             history: self.history.clone(),
         };
         if self.request.is_none() {
@@ -62,6 +68,24 @@ impl Run {
                 None
             }
         }
+    }
+
+    /// How often the model has failed at this position, under the position's hash.
+    fn failed_here(&self) -> Option<&(u64, u32)> {
+        let here = place(&self.position);
+        self.failures.iter().find(|(place, _)| *place == here)
+    }
+
+    fn count_failure(&mut self) {
+        let here = place(&self.position);
+        if let Some((_, failures)) = self.failures.iter_mut().find(|(place, _)| *place == here) {
+            *failures = failures.saturating_add(1);
+            return;
+        }
+        if self.failures.len() >= FAILURES_MAX {
+            self.failures.pop_front();
+        }
+        self.failures.push_back((here, 1));
     }
 
     fn requested(&mut self, attempt: u32, draft: &mut Draft<'_>) {
@@ -138,19 +162,20 @@ impl Run {
         }
         self.tell_cost(draft);
         self.request = None;
-        if self.calls.is_empty() {
+        if !self.calls.is_empty() {
+            self.phase = Phase::Calls;
+            return None;
+        }
+        if self.steered.is_empty() {
             return Some(Ending::completed());
         }
-        self.phase = Phase::Calls;
+        // Something was said to it while it spoke its last word: it hears that first (P2).
+        self.phase = Phase::Ready;
         None
     }
 
     pub(super) fn not_answered(&mut self, failure: Failure, draft: &mut Draft<'_>) -> Option<Ending> {
-        if self.failures.len() >= FAILURES_MAX {
-            self.failures.pop_first();
-        }
-        let failures = self.failures.entry(self.position.clone()).or_insert(0);
-        *failures = failures.saturating_add(1);
+        self.count_failure();
         let will_retry = failure.retryable && self.tries < self.retries_max;
         let attempt = self.tries + self.request.as_ref().map_or(1, |request| request.attempt);
         self.tell(draft, ModelFailed { error: failure.clone(), attempt, will_retry, ..Default::default() });

@@ -1,6 +1,6 @@
 //! What a run is made of, and what is left of it.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use cadre_cluster::clock::Timestamp;
 
@@ -63,7 +63,7 @@ impl Run {
             provider: None,
             position: Vec::new(),
             request: None,
-            failures: BTreeMap::new(),
+            failures: VecDeque::new(),
             tries: 0,
             retries_max: new.retries_max,
             budget: budget.within(new.budget),

@@ -70,6 +70,10 @@ payloads! {
         boundary: Option<CompactionBoundary>,
         /// How many tokens it takes.
         tokens_before: Option<u64>,
+        /// Why, in words.
+        reason: Option<String>,
+        /// By whom.
+        by: Option<String>,
     }
 
     /// A summary stands for a part of the history.

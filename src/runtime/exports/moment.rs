@@ -50,7 +50,8 @@ impl Runtime {
         let mut recent = Vec::with_capacity(view.threads.len());
         let window = Window::default();
         for thread in &view.threads {
-            let all = self.turns_over(&tx, request, session, &thread.thread_id).await?;
+            let mut all = self.turns_over(&tx, request, session, &thread.thread_id).await?;
+            self.say_rolled_back(&tx, request, session, thread, &mut all).await?;
             let skipped = all.len().saturating_sub(window.turns);
             recent.push(ThreadTurns {
                 thread_id: thread.thread_id.clone(),

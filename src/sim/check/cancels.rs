@@ -57,7 +57,9 @@ impl Check {
 /// Whom a fact shows to go on, if anybody.
 fn whose(event: &Value) -> Option<&str> {
     let class = text(event, "type");
-    if class == "queue.changed" || class.starts_with("evidence.") {
+    // A summary stands for turns that are over.
+    let looks_back = class.starts_with("evidence.") || class.starts_with("context.compaction.");
+    if class == "queue.changed" || looks_back {
         return None;
     }
     let (kind, id) = text(event, "streamId").split_once(':')?;

@@ -100,6 +100,8 @@ fn effect_of(event: &Value) -> Option<String> {
         "action.resolved" if said(event, "status") == "resolved" => {
             format!("resolved {} {}", text(event, "actionId"), said(event, "reason"))
         }
+        "history.rollback.started" => format!("rolled back {}", said(event, "reason")),
+        "context.compaction.started" => format!("summed up {}", said(event, "reason")),
         "task.created" => format!("task {}", said(event, "objective")),
         "task.progress" => format!("progress {}", said(event, "summary")),
         "task.paused" => format!("paused {}", said(event, "reason")),
@@ -126,6 +128,9 @@ fn wanted(told: &Told) -> Option<(String, bool)> {
             (format!("submitted {}", told.args["metadata"]["words"].as_str()?), !steered)
         }
         "respond_action" => (format!("resolved {} {reason}", told.arg("actionId")), true),
+        // Going back to what is the last turn already changes nothing.
+        "rollback_thread" => (format!("rolled back {reason}"), told.args["turns"].is_u64()),
+        "compact_context" => (format!("summed up {reason}"), true),
         "create_task" => (format!("task {}", told.arg("objective")), true),
         "append_task_progress" => (format!("progress {}", told.arg("summary")), true),
         "pause_task" => (format!("paused {reason}"), true),

@@ -8,7 +8,7 @@ use crate::{
     },
     view::{
         Incident, Outcome, PendingRequest, QueuedTurn, RoutingDecision, SessionView, SubagentView, TaskView,
-        ThreadView, TurnView,
+        ThreadContext, ThreadView, TurnView,
         declare::views,
         summary::{self, ProcessEntry},
     },
@@ -49,6 +49,8 @@ views! {
         evidence_summary: EvidenceSummary,
         /// Where older turns are.
         history: HistoryCursor,
+        /// What later turns see of them.
+        context: ThreadContext,
         ..
         /// What people call it.
         title: Option<String>,
@@ -111,6 +113,7 @@ impl ThreadRead {
             active_turn_id: thread.active_turn_id.clone(),
             last_outcome: thread.last_outcome.clone(),
             turn_count: thread.turn_count,
+            context: ThreadContext::of(thread),
             processes: processes.filter(active).cloned().collect(),
             model_routing: turns.iter().rev().find_map(|turn| turn.routing_decision.clone()),
             turns,

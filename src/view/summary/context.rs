@@ -5,8 +5,9 @@ use crate::{
     fact::{
         Fact, Ref,
         failure::Failure,
-        id::TurnId,
-        payload::{ContextBudget, ContextRef, Payload},
+        id::{ThreadId, TurnId},
+        payload::{ContextBudget, ContextRef, HistoryRollbackCompleted, Payload},
+        status::Availability,
         time::Time,
     },
     view::{
@@ -38,6 +39,10 @@ views! {
         tokens_before: Option<u64>,
         /// How many it takes now.
         tokens_after: Option<u64>,
+        /// Why there is no number of tokens.
+        tokens_availability: Option<Availability>,
+        /// In which thread.
+        thread_id: Option<ThreadId>,
     }
 
     /// The context of the last turn that chose one, and compaction.
@@ -78,6 +83,15 @@ fn refs(given: &[ContextRef]) -> Vec<Ref> {
 }
 
 impl ContextBoundary {
+    /// A summary that stands for a turn that was taken back stands for nothing any more.
+    pub(super) fn rolled_back(&mut self, rollback: &HistoryRollbackCompleted) {
+        let gone =
+            |last: &Compaction| last.last_turn_id.as_ref().is_some_and(|turn| rollback.turns.contains(turn));
+        if rollback.error.is_none() && self.last_compaction.as_ref().is_some_and(gone) {
+            self.last_compaction = None;
+        }
+    }
+
     pub(super) fn apply(&mut self, fact: &Fact) {
         match &fact.payload {
             Payload::ContextResolved(resolved) => {
@@ -106,6 +120,12 @@ impl ContextBoundary {
                     summary_ref: completed.summary_ref.as_ref().and_then(bound::reference),
                     tokens_before: completed.tokens_before,
                     tokens_after: completed.tokens_after,
+                    tokens_availability: completed
+                        .tokens_before
+                        .or(completed.tokens_after)
+                        .is_none()
+                        .then_some(Availability::Unknown),
+                    thread_id: fact.ids.thread().cloned(),
                 });
             }
             Payload::ContextCompactionFailed(failed) => {

@@ -124,10 +124,15 @@ impl Summary {
             P::OutputSpilled(_) | P::OutputTruncated(_) | P::OutputRedacted(_) | P::OutputExpired(_) => {
                 self.output.get_or_insert_default().apply(fact);
             }
+            P::HistoryRollbackCompleted(rollback) => {
+                self.history.get_or_insert_default().apply(fact);
+                if let Some(context) = &mut self.context {
+                    context.rolled_back(rollback);
+                }
+            }
             P::HistoryWindowLoaded(_)
             | P::HistoryReconstructed(_)
             | P::HistoryRollbackStarted(_)
-            | P::HistoryRollbackCompleted(_)
             | P::SnapshotRepaired(_) => self.history.get_or_insert_default().apply(fact),
             P::BenchmarkDatasetResolved(_)
             | P::BenchmarkConfigurationResolved(_)

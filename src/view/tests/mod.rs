@@ -4,6 +4,7 @@ mod histories;
 mod jobs;
 mod properties;
 mod random;
+mod rollbacks;
 mod served;
 mod tasks;
 

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     fact::{
-        Fact, Failure, Timestamp,
-        payload::{ThreadStarted, TurnFailed, TurnStarted},
+        Fact, Failure, Ref, Timestamp,
+        payload::{CompactionBoundary, ContextCompactionCompleted, ThreadStarted, TurnFailed, TurnStarted},
         scope::{ThreadScope, TurnScope},
         status::TurnStatus,
     },
@@ -192,6 +192,18 @@ fn a_session_of_as_many_threads_as_can_be_tells_of_all_of_them() {
         view.apply(&Fact::new(Timestamp(u64::MAX), ThreadScope { thread: scope().thread }, started));
         view.apply(&Fact::new(Timestamp(u64::MAX), scope(), TurnStarted::default()));
         view.apply(&Fact::new(Timestamp(u64::MAX), scope(), failed));
+        for boundary in 0..3 {
+            let compacted = ContextCompactionCompleted {
+                boundary: CompactionBoundary {
+                    last_turn_id: Some(id(&long(boundary * 100 + number, "b"))),
+                    turns: Some(u32::MAX),
+                    ..Default::default()
+                },
+                summary_ref: Some(Ref::parse(&words[..128]).unwrap()),
+                ..Default::default()
+            };
+            view.apply(&Fact::new(Timestamp(u64::MAX), scope(), compacted));
+        }
         for _ in 0..4 {
             let turn = TurnScope { turn: id(&long(number, "v")), ..scope() };
             view.apply(&Fact::new(Timestamp(u64::MAX), turn, TurnStarted::default()));
@@ -200,5 +212,6 @@ fn a_session_of_as_many_threads_as_can_be_tells_of_all_of_them() {
     assert_eq!(view.threads.len(), SessionView::THREADS_MAX);
     assert!(view.omitted > 0);
     assert!(view.threads.iter().all(|thread| thread.turn_count == 1 && thread.last_outcome.is_some()));
+    assert!(view.threads.iter().all(|thread| !thread.boundaries.is_empty()));
     assert!(size(&view.threads) <= THREADS_BYTES_MAX, "{} bytes", size(&view.threads));
 }

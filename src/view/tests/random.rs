@@ -84,7 +84,7 @@ fn classes() -> &'static [(EventType, Random)] {
 pub(super) fn fact(seed: u64, size: Size) -> Fact {
     let random = &mut StdRng::seed_from_u64(seed);
     // Half of the facts are of the classes with which things begin and end, or else little would happen.
-    const OFTEN: [EventType; 12] = [
+    const OFTEN: [EventType; 14] = [
         EventType::ThreadStarted,
         EventType::TurnSubmitted,
         EventType::TurnStarted,
@@ -97,6 +97,8 @@ pub(super) fn fact(seed: u64, size: Size) -> Fact {
         EventType::ActionResolved,
         EventType::TaskAttemptStarted,
         EventType::JobItemStarted,
+        EventType::HistoryRollbackCompleted,
+        EventType::ContextCompactionCompleted,
     ];
     let class = if random.random() {
         OFTEN[random.random_range(0..OFTEN.len())]

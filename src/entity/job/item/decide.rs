@@ -27,6 +27,9 @@ pub(super) fn decide(
         return match input {
             Input::Message { message: Message::Start(start), .. } => Ok(begin(host, *start, moment)),
             Input::Command(_) => Err(Error::not_found("item run", moment.address.id())),
+            Input::Message { from, message: Message::ChildReopened { .. } } => {
+                Ok(Decision::nothing().send_to(from, &Message::Close(over())))
+            }
             _ => Ok(Decision::nothing()),
         };
     };
@@ -57,6 +60,11 @@ pub(super) fn decide(
         }
     }
     Ok(step.decision())
+}
+
+/// What is told to somebody who goes on below an attempt that is over.
+fn over() -> Close {
+    Close { reason: Some("the item that it worked for is over".into()), by: "runtime".into() }
 }
 
 fn begin(host: &Host, start: Start, moment: &Moment<'_>) -> Decision<JobItem> {
@@ -151,6 +159,10 @@ impl Step<'_> {
                 run.take_child_ended(parent.group, &id, (status, live, again), &mut self.draft)
             }
             Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
+            // Its job has settled with it, so nobody would ever close what goes on below it.
+            Message::ChildReopened { .. } if self.work.closed => {
+                return self.draft.send(from.clone(), Message::Close(over()));
+            }
             Message::ChildReopened { parent, .. } => {
                 run.take_child_reopened(parent.group, from, &mut self.draft)
             }
