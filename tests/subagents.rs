@@ -578,3 +578,34 @@ async fn a_join_of_thousands_is_one_fact_of_its_parent() {
     assert!(counts.to_string().contains("3000"), "{counts:#}");
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_subagent_says_that_it_waits_for_a_decision() {
+    let rig = Rig::start().await;
+    let ask = json!([{ "approve": { "prompt": "?", "decisions": ["allow", "deny"] } }, { "sleep": 5 }]);
+    let submitted = rig.submit("sess_a", json!([{ "spawn": { "count": 2, "script": ask } }])).await;
+    let waiting = rig
+        .eventually("both wait", async || {
+            let waiting = rig.subagents(json!({ "sessionId": "sess_a", "status": "waiting_input" })).await;
+            (waiting.len() == 2).then_some(waiting)
+        })
+        .await;
+    let asked = rig.served("sess_a").await;
+    let first = waiting[0]["subagentId"].as_str().unwrap();
+    let action = |of: &str| {
+        let asks = |event: &&Value| event["type"] == "action.required" && event["subagentId"] == of;
+        asked.iter().find(asks).unwrap()["actionId"].clone()
+    };
+    rig.call("respond_action", json!({ "actionId": action(first), "decision": "allow" })).await;
+    rig.subagent_is("sess_a", first, "completed").await;
+    let second = waiting[1]["subagentId"].as_str().unwrap();
+    rig.subagent_is("sess_a", second, "waiting_input").await;
+    rig.call("interrupt_turn", json!({ "sessionId": "sess_a", "turnId": submitted["turnId"] })).await;
+    rig.subagent_is("sess_a", second, "cancelled").await;
+    let events = rig.checked("sess_a").await;
+    let told = events.iter().filter(|event| event["type"] == "subagent.status");
+    let told: Vec<_> = told.map(|event| event["payload"]["status"].as_str().unwrap()).collect();
+    assert_eq!(told.iter().filter(|status| **status == "waiting_input").count(), 2);
+    assert_eq!(told.iter().filter(|status| **status == "running").count(), 1);
+    rig.stop().await;
+}

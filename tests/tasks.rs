@@ -794,3 +794,37 @@ async fn a_paused_task_whose_attempt_runs_out_of_time_is_tried_again_when_it_is_
     assert_eq!(count(&events, "task.attempt.started"), 2);
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_task_says_that_it_waits_for_a_decision_and_for_which() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    let ask = |prompt: &str| json!({ "approve": { "prompt": prompt, "decisions": ["allow", "deny"] } });
+    rig.scripted("task_a", json!([ask("one?"), { "sleep": 1 }, ask("two?")]), json!({})).await;
+    for number in 1..=2 {
+        let waiting = rig
+            .eventually("it waits for the next decision", async || {
+                let task = rig.call("get_task", json!({ "taskId": "task_a" })).await["task"].clone();
+                let asked = count(&rig.served("sess_a").await, "action.required");
+                (task["status"] == "waiting_input" && asked == number).then_some(task)
+            })
+            .await;
+        let action = &waiting["actionId"];
+        assert!(action.is_string(), "{waiting}");
+        let listed =
+            rig.call("list_tasks", json!({ "sessionId": "sess_a", "status": "waiting_input" })).await;
+        assert_eq!(listed["tasks"][0]["taskId"], "task_a");
+        let snapshot = rig.call("get_session", json!({ "sessionId": "sess_a" })).await;
+        assert_eq!(snapshot["taskSummary"]["waiting"], 1, "{}", snapshot["taskSummary"]);
+        // What was paused waits for the same when it is resumed.
+        rig.tell("pause_task", "task_a").await;
+        rig.tell("resume_task", "task_a").await;
+        let again = rig.call("get_task", json!({ "taskId": "task_a" })).await["task"].clone();
+        assert_eq!((&again["status"], &again["actionId"]), (&json!("waiting_input"), action));
+        rig.call("respond_action", json!({ "actionId": action, "decision": "allow" })).await;
+    }
+    let over = rig.task_is("task_a", "completed").await;
+    assert!(over["actionId"].is_null());
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}

@@ -153,8 +153,25 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    fn decision(self) -> Decision<Subagent> {
+    fn decision(mut self) -> Decision<Subagent> {
+        self.tell_waiting();
         self.draft.decision(Some(self.work))
+    }
+
+    /// Says that it waits for somebody's decision, and that it does not any more.
+    fn tell_waiting(&mut self) {
+        let (from, asked) = (self.work.status, self.work.run.waits_for().is_some());
+        let (status, reason) = match (from, asked) {
+            (SubagentStatus::Running, true) => (SubagentStatus::WaitingInput, "a decision is needed"),
+            (SubagentStatus::WaitingInput, false) => {
+                (SubagentStatus::Running, "no decision is needed any more")
+            }
+            _ => return,
+        };
+        self.count(from, status);
+        self.work.status = status;
+        let attempt = Some(self.work.run.attempt);
+        self.tell(SubagentStatusChanged { status, reason: Some(reason.into()), attempt, by: None });
     }
 
     fn reply(&self) -> Reply {
@@ -373,7 +390,7 @@ impl Step<'_> {
                 self.tell(SubagentFailed { status, error, attempt, ..Default::default() });
             }
         }
-        self.count(SubagentStatus::Running, status);
+        self.count(self.work.status, status);
         metrics::counter!("cadre_subagents_total", "status" => status.as_str()).increment(1);
         self.work.status = status;
         let live = self.work.run.children.live() > 0;

@@ -21,7 +21,8 @@ use crate::{
         Class, Failure, Ids,
         id::{JobId, TaskId},
         payload::{
-            TaskAccepted, TaskCreated, TaskPaused, TaskProgress, TaskResumed, TaskUpdated, Visibility,
+            TaskAccepted, TaskCreated, TaskPaused, TaskProgress, TaskResumed, TaskUpdated, TaskWaiting,
+            Visibility,
         },
         scope::TaskScope,
         status::{SubagentStatus, TaskStatus},
@@ -167,6 +168,7 @@ fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> 
             depth: start.depth,
             status: TaskStatus::Accepted,
             before_pause: None,
+            waits_for: None,
             wanted: args.auto_start,
             attempts: 0,
             attempts_spent: 0,
@@ -211,8 +213,34 @@ pub(super) struct Step<'a> {
 }
 
 impl Step<'_> {
-    pub(super) fn decision(self) -> Decision<Task> {
+    pub(super) fn decision(mut self) -> Decision<Task> {
+        self.tell_waiting();
         self.draft.decision(Some(self.work))
+    }
+
+    /// Says that its run waits for somebody's decision, and that it does not any more.
+    fn tell_waiting(&mut self) {
+        let Some(run) = self.run() else { return };
+        let asked = run.waits_for().map(|(action, permission)| (action.clone(), permission));
+        let action = asked.as_ref().map(|(action, _)| action.clone());
+        let is_other = std::mem::replace(&mut self.work.waits_for, action.clone()) != action;
+        let waits = matches!(self.work.status, TaskStatus::WaitingPermission | TaskStatus::WaitingInput);
+        match (self.work.status, asked) {
+            (status, Some((action, permission))) if status == TaskStatus::Running || (waits && is_other) => {
+                let status =
+                    if permission { TaskStatus::WaitingPermission } else { TaskStatus::WaitingInput };
+                self.set_status(status);
+                let reason = Some("a decision is needed".into());
+                self.tell(TaskWaiting { status, reason, action_id: Some(action), ..Default::default() });
+            }
+            (_, None) if waits => {
+                let status = TaskStatus::Running;
+                self.set_status(status);
+                let reason = Some("no decision is needed any more".into());
+                self.tell(TaskResumed { status, reason, by: None });
+            }
+            _ => {}
+        }
     }
 
     pub(super) fn reply(&self) -> Reply {
@@ -423,6 +451,7 @@ impl Step<'_> {
     fn resume(&mut self, by: String) -> Result<(), Error> {
         self.require(&[TaskStatus::Paused], "be resumed")?;
         let status = self.work.before_pause.take().unwrap_or(TaskStatus::Accepted);
+        self.work.waits_for = None; // said again
         self.set_status(status);
         self.tell(TaskResumed { status, reason: None, by: Some(by) });
         if let Some(run) = self.run() {

@@ -37,7 +37,7 @@ use crate::{
     exec::{Budget, Change, Children, Draft, Effect, Outcome, Response, Run, Source},
     fact::{
         Failure,
-        id::{JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
+        id::{ActionId, JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
         status::TaskStatus,
     },
     view::TaskView,
@@ -90,6 +90,9 @@ pub struct Work {
     pub status: TaskStatus,
     /// How it stood when it was paused.
     pub before_pause: Option<TaskStatus>,
+    /// The decision that it was last said to wait for.
+    #[serde(default)]
+    pub waits_for: Option<ActionId>,
     /// Whether it is to start as soon as it can.
     pub wanted: bool,
     /// How many attempts were started.

@@ -94,6 +94,14 @@ impl Run {
         })
     }
 
+    /// The first of them, and whether it asks for a permission.
+    pub fn waits_for(&self) -> Option<(&ActionId, bool)> {
+        self.calls.iter().find_map(|call| match &call.state {
+            CallState::Asking { action, permission, .. } => Some((action, *permission)),
+            _ => None,
+        })
+    }
+
     /// Somebody has decided. `Some` when the run has ended with that.
     pub fn respond(&mut self, response: Response, draft: &mut Draft<'_>) -> (Asked, Option<Ending>) {
         let asked = |call: &OpenCall| matches!(&call.state, CallState::Asking { action, .. } if *action == response.action);

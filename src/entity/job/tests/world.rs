@@ -69,7 +69,6 @@ pub struct World {
     pub store: Store,
     pub clock: Arc<Shifted>,
     pub job: JobId,
-    bus: Arc<LocalBus>,
     node: Option<Node>,
     starts: u64,
     _folder: TempDir,
@@ -86,8 +85,7 @@ impl World {
         };
         let store = Embedded::open(config).unwrap().store();
         let job = JobId::parse("job_tested").unwrap();
-        let (clock, bus) = (Arc::default(), Arc::new(LocalBus::new()));
-        let mut world = Self { store, clock, job, bus, node: None, starts: 0, _folder: folder };
+        let mut world = Self { store, clock: Arc::default(), job, node: None, starts: 0, _folder: folder };
         world.restart().await;
         world
     }
@@ -116,7 +114,8 @@ impl World {
             .with(JobItem(host.clone()))
             .with(Subagent(host.clone()))
             .with(Task::new(host, self.store.clone()));
-        let (store, bus) = (self.store.clone(), self.bus.clone());
+        // A new process: what is asked of it does not get to the one that is dying.
+        let (store, bus) = (self.store.clone(), Arc::new(LocalBus::new()));
         let node = Node::start(config, store, bus, self.clock.clone(), kinds, self.starts).await.unwrap();
         self.node = Some(node);
     }
