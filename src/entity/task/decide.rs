@@ -5,36 +5,23 @@ use cadre_cluster::{
     host::{Decision, EffectResult, Input, Moment},
 };
 
-use super::{Command, Reply, State, Task, Work, cycle, watch};
+use super::{
+    Command, Reply, State, Task, Work,
+    create::{create, not_created},
+    cycle, watch,
+};
 use crate::{
-    control::{
-        Error,
-        args::{AppendTaskProgress, RunBudget, SpawnSubagent, UpdateTask},
-    },
-    entity::{
-        Child, Host, Message, Parent, Start,
-        parent::{Spawned, Spawner},
-        records,
-    },
-    exec::{Asked, Budget, Children, Draft, Group, Names, Outcome, Response, Source, split_name},
+    control::Error,
+    entity::{Host, Message, Start, records},
+    exec::{Draft, Outcome, split_name},
     fact::{
         Class, Failure, Ids,
-        id::{JobId, TaskId},
-        payload::{
-            TaskAccepted, TaskCreated, TaskPaused, TaskProgress, TaskResumed, TaskUpdated, TaskWaiting,
-            Visibility,
-        },
+        id::TaskId,
+        payload::{TaskResumed, TaskWaiting},
         scope::TaskScope,
         status::{SubagentStatus, TaskStatus},
     },
-    sabotage::{Sabotage, is_on},
-    scripted::Join,
 };
-
-/// What remembering one task that has to end first takes, beside its name.
-const NEED_BYTES: usize = 24;
-/// What is shown of what a task was told, at most.
-const VIEW_BYTES_MAX: usize = 16 * 1024;
 
 pub(super) fn decide(
     host: &Host,
@@ -92,118 +79,6 @@ pub(super) fn decide(
             Ok(step.decision())
         }
     }
-}
-
-/// The input, apart when there is no room for it: an attempt has it once more.
-fn keep_input(id: &TaskId, input: Source, draft: &mut Draft<'_>) -> Source {
-    match input {
-        Source::Inline(parts) if !draft.take_spare(2 * Source::Inline(parts.clone()).size()) => {
-            let content = serde_json::to_vec(&parts).expect("parts serialize into memory without fail");
-            Source::Stored(draft.keep(content, Ids::default().with(id.clone())))
-        }
-        input => input,
-    }
-}
-
-/// What cannot be a task has ended before it began, and whoever wanted it hears of that.
-fn not_created(id: &TaskId, parent: Option<Parent>, error: Error) -> Decision<Task> {
-    let Some(Parent { address, slot }) = parent else { return Decision::nothing() };
-    let ended = Message::ChildEnded {
-        parent: slot,
-        id: id.to_string(),
-        status: SubagentStatus::Failed,
-        live: false,
-        again: false,
-        error: Some(Failure::new(error.code.as_str(), error.message)),
-    };
-    Decision::nothing().send_to(address, &ended)
-}
-
-fn create<'a>(host: &'a Host, id: TaskId, start: Start, moment: &Moment<'a>) -> Result<Step<'a>, Error> {
-    let fingerprint = start.fingerprint();
-    let Child::Task(mut spec) = start.what else {
-        return Err(Error::invalid("taskId", "this is the id of a task"));
-    };
-    let args = (*spec.0).clone();
-    // Kept as what it needs, which changes.
-    spec.0.depends_on = Vec::new();
-    let mut draft = Draft::new(&host.engine, start.session.clone(), moment);
-    let told = serde_json::to_vec(&spec.0).map_or(usize::MAX, |json| json.len());
-    let needs: usize = args.depends_on.iter().map(|need| need.as_str().len() + NEED_BYTES).sum();
-    let bytes = told.saturating_add(told.min(VIEW_BYTES_MAX)).saturating_add(needs);
-    if !draft.take_spare(bytes) {
-        return Err(Error::too_large(draft.spare as u64, bytes as u64));
-    }
-    // Without an agent and without anything to run, somebody outside does the work.
-    let is_outside = args.agent.is_none() && start.input.size() == 0;
-    let is_named = args.task_id.is_some();
-    let source = keep_input(&id, start.input, &mut draft);
-    let created = TaskCreated {
-        status: TaskStatus::Accepted,
-        objective: args.objective.clone(),
-        title: args.title.clone(),
-        task_kind: args.task_kind.clone(),
-        visibility: Some(args.visibility.unwrap_or(Visibility::Foreground)),
-        priority: args.priority.clone(),
-        assignee: args.assignee.clone(),
-        agent: args.agent.clone(),
-        constraints: args.constraints.clone(),
-        profile: args.profile.clone(),
-        acceptance: args.acceptance.clone(),
-        depends_on: args.depends_on.clone(),
-        retry_policy: args.retry_policy,
-        timeout_ms: args.timeout_ms,
-        auto_start: args.auto_start,
-        ..Default::default()
-    };
-    let mut step = Step {
-        work: Work {
-            id: id.clone(),
-            session: start.session.clone(),
-            parent: start.parent,
-            lineage: start.lineage,
-            fingerprint,
-            agent: (!is_outside).then_some(start.agent),
-            source,
-            depth: start.depth,
-            status: TaskStatus::Accepted,
-            before_pause: None,
-            waits_for: None,
-            wanted: args.auto_start,
-            attempts: 0,
-            attempts_spent: 0,
-            attempt: None,
-            children: Children::default(),
-            needs: Default::default(),
-            watchers: Default::default(),
-            ending: None,
-            closed: false,
-            // Others may wait for a name before there is anybody of that name: who does is looked up at the end.
-            has_more_watchers: is_named,
-            budget: start.budget,
-            spec,
-        },
-        draft,
-    };
-    step.tell(created);
-    step.draft.set_record(records::task(&start.session, &id), &[][..]);
-    let parent = step.work.lineage.task.as_ref().map_or_else(Vec::new, |parent| parent.as_str().into());
-    step.draft.set_record(records::any_task(&id), parent);
-    if let Some(parent) = &step.work.lineage.task {
-        step.draft.set_record(records::task_child(parent, &id), &[][..]);
-    }
-    step.draft.count(records::count(&start.session, "tasks", TaskStatus::Accepted.as_str()), 1);
-    if !args.depends_on.is_empty() {
-        step.look_for_cycle();
-    }
-    for need in args.depends_on {
-        step.need(need);
-    }
-    if !step.is_blocked() {
-        step.tell(TaskAccepted { status: TaskStatus::Accepted, ..Default::default() });
-    }
-    step.go_on();
-    Ok(step)
 }
 
 /// One input of a task.
@@ -297,194 +172,6 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn add_child(&mut self, id: TaskId, start: Start) -> Result<Reply, Error> {
-        self.require_open("take a task below it")?;
-        if self.work.depth >= self.draft.engine.limits.depth {
-            let limit = self.draft.engine.limits.depth;
-            return Err(Error::invalid("parentTaskId", format!("tasks may be {limit} deep")));
-        }
-        self.adopt(super::kind::TASK, id.to_string(), start)?;
-        Ok(Reply::Task { task: id, status: TaskStatus::Accepted, run: None })
-    }
-
-    fn add_job(&mut self, id: &JobId, start: Start) -> Result<(), Error> {
-        self.require_open("take a job")?;
-        self.adopt(super::kind::JOB, id.to_string(), start)
-    }
-
-    /// Starts something below that a caller has asked for.
-    fn adopt(&mut self, kind: &str, id: String, start: Start) -> Result<(), Error> {
-        let open = self.work.children.len();
-        if open >= self.draft.engine.limits.children_open {
-            let message = format!("the task has {open} children that are not closed");
-            return Err(Error::rate_limited(1_000, message));
-        }
-        if !self.draft.take_spare(Group::BYTES_MAX) {
-            return Err(Error::rate_limited(1_000, "the task has too much going on to take more below it"));
-        }
-        let names = Names::one(kind, &id);
-        let budget = Budget::lower(self.budget(), start.budget);
-        let start = Start { lineage: self.lineage(), depth: self.work.depth + 1, budget, ..start };
-        self.work.children.add(Group::new(names, 1, Join::None, None, start));
-        self.work_children();
-        Ok(())
-    }
-
-    fn spawn(&mut self, args: SpawnSubagent, source: Source) -> Result<Reply, Error> {
-        self.require_open("start a subagent")?;
-        let agent = self.work.agent.clone().unwrap_or_else(|| crate::scripted::AGENT.into());
-        let (lineage, depth) = (self.lineage(), self.work.depth);
-        let spawner = Spawner { turn: None, lineage, agent: &agent, depth, budget: self.budget() };
-        let Spawned { subagent, thread, turn } =
-            spawner.spawn(&mut self.work.children, args, source, &mut self.draft)?;
-        Ok(Reply::Spawned { subagent, thread, turn })
-    }
-
-    /// What each attempt, and whatever is started below, may use up.
-    pub(super) fn budget(&self) -> Option<Budget> {
-        Budget::lower(self.work.budget, RunBudget::of_constraints(&self.work.spec.constraints))
-    }
-
-    fn lineage(&self) -> crate::entity::Lineage {
-        crate::entity::Lineage {
-            task: Some(self.work.id.clone()),
-            subagent: self.work.lineage.subagent.clone(),
-            ..Default::default()
-        }
-    }
-
-    pub(super) fn work_children(&mut self) {
-        if !self.work.children.work(None, &mut self.draft) {
-            self.draft.go_on(Message::GoOn { turn: None });
-        }
-    }
-
-    fn update(&mut self, args: UpdateTask) -> Result<(), Error> {
-        self.require_open("be changed")?;
-        let bytes = serde_json::to_vec(&args).map_or(usize::MAX, |json| json.len());
-        if !self.draft.take_spare(bytes) {
-            return Err(Error::too_large(self.draft.spare as u64, bytes as u64));
-        }
-        let spec = &mut self.work.spec.0;
-        if let Some(objective) = &args.objective {
-            spec.objective.clone_from(objective);
-        }
-        if args.retry_policy.is_some() {
-            spec.retry_policy = args.retry_policy;
-        }
-        if args.timeout_ms.is_some() {
-            spec.timeout_ms = args.timeout_ms;
-        }
-        if let Some(acceptance) = &args.acceptance {
-            spec.acceptance.clone_from(acceptance);
-        }
-        if let Some(constraints) = &args.constraints {
-            spec.constraints.clone_from(constraints);
-        }
-        if args.agent.is_some() {
-            self.work.agent.clone_from(&args.agent); // from the next attempt on
-        }
-        let updated = TaskUpdated {
-            title: args.title,
-            objective: args.objective,
-            visibility: args.visibility,
-            priority: args.priority,
-            assignee: args.assignee,
-            agent: args.agent,
-            constraints: args.constraints,
-            profile: args.profile,
-            acceptance: args.acceptance,
-            retry_policy: args.retry_policy,
-            timeout_ms: args.timeout_ms,
-            reason: args.reason,
-            ..Default::default()
-        };
-        self.tell(updated);
-        Ok(())
-    }
-
-    fn progress(&mut self, args: AppendTaskProgress) -> Result<(), Error> {
-        if !is_on(Sabotage::LateFactAfterTerminal) {
-            self.require_open("make progress")?;
-        }
-        let told = TaskProgress {
-            phase: args.phase,
-            percent: args.percent,
-            summary: args.summary,
-            counters: args.counters,
-            output_refs: args.output_refs,
-            delivery_state: args.delivery_state,
-            ..Default::default()
-        };
-        if !is_on(Sabotage::ProgressNotTold) {
-            self.tell(told);
-        }
-        self.expect_heartbeat();
-        Ok(())
-    }
-
-    fn pause(&mut self, reason: Option<String>, by: String) -> Result<(), Error> {
-        self.require_open("be paused")?;
-        self.require_not(TaskStatus::Paused, "be paused again")?;
-        self.work.before_pause = Some(self.work.status);
-        if let Some(run) = self.run() {
-            let mut run = run.clone();
-            run.pause(true);
-            self.set_run(run);
-        }
-        self.set_status(TaskStatus::Paused);
-        self.draft.cancel_timer("heartbeat");
-        if !is_on(Sabotage::ChangeNotTold) {
-            self.tell(TaskPaused { status: TaskStatus::Paused, reason, by: Some(by) });
-        }
-        Ok(())
-    }
-
-    fn require_not(&self, status: TaskStatus, what: &str) -> Result<(), Error> {
-        if self.work.status == status {
-            let message = format!("the task {} is {status} and cannot {what}", self.work.id);
-            return Err(Error::conflict(status.as_str(), message));
-        }
-        Ok(())
-    }
-
-    fn resume(&mut self, by: String) -> Result<(), Error> {
-        self.require(&[TaskStatus::Paused], "be resumed")?;
-        let status = self.work.before_pause.take().unwrap_or(TaskStatus::Accepted);
-        self.work.waits_for = None; // said again
-        self.set_status(status);
-        self.tell(TaskResumed { status, reason: None, by: Some(by) });
-        if let Some(run) = self.run() {
-            let mut run = run.clone();
-            run.pause(false);
-            let ending = run.advance(&mut self.draft);
-            self.set_run(run);
-            self.attempt_ended(ending);
-        }
-        self.expect_heartbeat();
-        self.unblock();
-        self.go_on();
-        Ok(())
-    }
-
-    fn respond(&mut self, response: Response) -> Result<(), Error> {
-        let action = response.action.clone();
-        let resolved = || Error::conflict("resolved", format!("the action {action} is resolved"));
-        let mut run = self.run().cloned().ok_or_else(resolved)?;
-        let (asked, ending) = run.respond(response, &mut self.draft);
-        self.set_run(run);
-        match asked {
-            Asked::Resolved => {
-                self.attempt_ended(ending);
-                Ok(())
-            }
-            Asked::NotOpen => Err(resolved()),
-            Asked::NotOffered { decisions } => {
-                Err(Error::invalid("decision", format!("must be one of {}", decisions.join(", "))))
-            }
-        }
-    }
-
     fn message(&mut self, from: &Address, message: Message) {
         match message {
             Message::Watch { task } => self.watched(task),
@@ -561,7 +248,7 @@ impl Step<'_> {
         let Some(parent) = start.parent.filter(|parent| Some(parent) != self.work.parent.as_ref()) else {
             return;
         };
-        let error = crate::fact::Failure::new("conflict", format!("the task {} exists", self.work.id));
+        let error = Failure::new("conflict", format!("the task {} exists", self.work.id));
         let ended = Message::ChildEnded {
             parent: parent.slot,
             id: self.work.id.to_string(),

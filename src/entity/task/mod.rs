@@ -5,6 +5,9 @@
 //! again.
 
 mod attempt;
+mod below;
+mod change;
+mod create;
 mod cycle;
 mod decide;
 mod finish;

@@ -103,7 +103,7 @@ pub async fn an_unreadable_command_is_put_aside(world: World) {
     let (bus, one) = (world.bus().await, probe("one"));
     let subject = one.subject(CLUSTER, one.shard(SHARDS));
     // Clients ask again when nobody listens yet; the requests below are bare.
-    tell(&node.client(), one, add("0", 1)).await;
+    tell(&node.client(), one.clone(), add("0", 1)).await;
     let request = |command: &'static [u8]| codec::pack(&(None::<String>, Bytes::from_static(command)));
     let (malformed, of_tomorrow) = (request(b"\x01\xc1"), request(b"\x02\xc0"));
     for payload in [malformed, of_tomorrow, Bytes::from_static(b"junk")] {

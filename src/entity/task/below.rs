@@ -1,0 +1,83 @@
+//! What callers start below a task: tasks, jobs, subagents.
+
+use super::{Reply, decide::Step, kind};
+use crate::{
+    control::{
+        Error,
+        args::{RunBudget, SpawnSubagent},
+    },
+    entity::{
+        Lineage, Message, Start,
+        parent::{Spawned, Spawner},
+    },
+    exec::{Budget, Group, Names, Source},
+    fact::{
+        id::{JobId, TaskId},
+        status::TaskStatus,
+    },
+    scripted::{self, Join},
+};
+
+impl Step<'_> {
+    pub(super) fn add_child(&mut self, id: TaskId, start: Start) -> Result<Reply, Error> {
+        self.require_open("take a task below it")?;
+        if self.work.depth >= self.draft.engine.limits.depth {
+            let limit = self.draft.engine.limits.depth;
+            return Err(Error::invalid("parentTaskId", format!("tasks may be {limit} deep")));
+        }
+        self.adopt(kind::TASK, id.to_string(), start)?;
+        Ok(Reply::Task { task: id, status: TaskStatus::Accepted, run: None })
+    }
+
+    pub(super) fn add_job(&mut self, id: &JobId, start: Start) -> Result<(), Error> {
+        self.require_open("take a job")?;
+        self.adopt(kind::JOB, id.to_string(), start)
+    }
+
+    /// Starts something below that a caller has asked for.
+    fn adopt(&mut self, kind: &str, id: String, start: Start) -> Result<(), Error> {
+        let open = self.work.children.len();
+        if open >= self.draft.engine.limits.children_open {
+            let message = format!("the task has {open} children that are not closed");
+            return Err(Error::rate_limited(1_000, message));
+        }
+        if !self.draft.take_spare(Group::BYTES_MAX) {
+            return Err(Error::rate_limited(1_000, "the task has too much going on to take more below it"));
+        }
+        let names = Names::one(kind, &id);
+        let budget = Budget::lower(self.budget(), start.budget);
+        let start = Start { lineage: self.lineage(), depth: self.work.depth + 1, budget, ..start };
+        self.work.children.add(Group::new(names, 1, Join::None, None, start));
+        self.work_children();
+        Ok(())
+    }
+
+    pub(super) fn spawn(&mut self, args: SpawnSubagent, source: Source) -> Result<Reply, Error> {
+        self.require_open("start a subagent")?;
+        let agent = self.work.agent.clone().unwrap_or_else(|| scripted::AGENT.into());
+        let (lineage, depth) = (self.lineage(), self.work.depth);
+        let spawner = Spawner { turn: None, lineage, agent: &agent, depth, budget: self.budget() };
+        let Spawned { subagent, thread, turn } =
+            spawner.spawn(&mut self.work.children, args, source, &mut self.draft)?;
+        Ok(Reply::Spawned { subagent, thread, turn })
+    }
+
+    /// What each attempt, and whatever is started below, may use up.
+    pub(super) fn budget(&self) -> Option<Budget> {
+        Budget::lower(self.work.budget, RunBudget::of_constraints(&self.work.spec.constraints))
+    }
+
+    pub(super) fn lineage(&self) -> Lineage {
+        Lineage {
+            task: Some(self.work.id.clone()),
+            subagent: self.work.lineage.subagent.clone(),
+            ..Default::default()
+        }
+    }
+
+    pub(super) fn work_children(&mut self) {
+        if !self.work.children.work(None, &mut self.draft) {
+            self.draft.go_on(Message::GoOn { turn: None });
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Listing subagents: a walk through a tree, a page at a time.
+
+use cadre_cluster::{
+    keys,
+    store::{KeyRange, RangeRead, Transaction, key_after},
+};
+
+use super::super::{Request, Runtime, load::List, request::unreadable};
+use crate::{
+    control::{
+        Error,
+        args::ListSubagents,
+        result::{Answer, Subagents},
+    },
+    entity::{Session, Subagent, Task, kind, records},
+    fact::id::{SessionId, SubagentId, TurnId},
+    view::SubagentView,
+};
+
+impl Runtime {
+    pub(in crate::runtime) async fn list_subagents(
+        &self,
+        request: &Request<'_>,
+        args: ListSubagents,
+    ) -> Result<Answer<Subagents<SubagentView>>, Error> {
+        let tx = self.store.begin();
+        self.session(&tx, request, &args.session_id).await?;
+        let session = &args.session_id;
+        let root = match &args.parent_id {
+            Some(parent) => self.root_of(request, Some(session), parent.as_str()).await?,
+            None => Root { session: session.clone(), id: session.to_string(), turn: None },
+        };
+        // Without a parent everybody is meant, with one its children, unless the caller says how deep.
+        let depth = args.depth.unwrap_or(if args.parent_id.is_some() { 1 } else { u32::MAX });
+        let mut walk = Walk { depth, ..Walk::begin(&root.id) };
+        if let Some(after) = &args.after {
+            self.go_to(&mut walk, &tx, request, session, after).await?;
+        }
+        let (mut subagents, limit) = (Vec::new(), args.limit.get());
+        let mut looked = 0;
+        let more = loop {
+            if subagents.len() >= limit || looked >= 2_000 {
+                break walk.peek(self, &tx, request, &args.session_id).await?;
+            }
+            let Some(id) = walk.next(self, &tx, request, &args.session_id).await? else { break None };
+            looked += 1;
+            let Some(state) = self.load::<Subagent>(&tx, request, id.as_str()).await? else { continue };
+            if walk.path.len() == 1 && !root.is_meant(&state.view) {
+                walk.skip();
+                continue;
+            }
+            if args.status.is_none_or(|status| status == state.view.status) {
+                subagents.push(SubagentView { session_id: Some(args.session_id.clone()), ..state.view.0 });
+            }
+        };
+        Ok(Answer::read(Subagents { subagents, has_more: more.is_some(), cursor: more }))
+    }
+
+    /// Whose children are meant by the id of a subagent, a task, a turn or a session. Without a session the turn has to
+    /// be that of one session alone.
+    pub(super) async fn root_of(
+        &self,
+        request: &Request<'_>,
+        session: Option<&SessionId>,
+        id: &str,
+    ) -> Result<Root, Error> {
+        let tx = self.store.begin();
+        let is_there = |found: &SessionId| session.is_none_or(|session| session == found);
+        let all = |session| Root { session, id: id.to_owned(), turn: None };
+        if let Some(work) = self.load::<Subagent>(&tx, request, id).await?.and_then(|state| state.work)
+            && is_there(&work.session)
+        {
+            return Ok(all(work.session));
+        }
+        if let Some(work) = self.load::<Task>(&tx, request, id).await?.and_then(|state| state.work)
+            && is_there(&work.session)
+        {
+            return Ok(all(work.session));
+        }
+        if let Some(work) = self.load::<Session>(&tx, request, id).await?.and_then(|state| state.work)
+            && is_there(&work.id)
+        {
+            return Ok(all(work.id));
+        }
+        let Ok(turn) = TurnId::parse(id) else { return Err(Error::not_found("parent", id)) };
+        if let Some(session) = session {
+            let root = self.owner_of(request, session, &turn).await?;
+            return root.ok_or_else(|| Error::not_found("parent", id));
+        }
+        let list = List {
+            prefix: records::turn_sessions(&turn),
+            after: None,
+            field: "parentId",
+            newest_first: false,
+        };
+        let look = |id: String| async move { Ok(SessionId::parse(&id).ok()) };
+        let (sessions, _) = self.page(&tx, request, list, 2, look).await?;
+        match <[SessionId; 1]>::try_from(sessions) {
+            Ok([session]) => Ok(Root { id: session.to_string(), session, turn: Some(turn) }),
+            Err(_) => Err(Error::not_found("parent", id)),
+        }
+    }
+
+    /// Below whom the children of a turn are listed.
+    async fn owner_of(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<Root>, Error> {
+        let runner = self.runner_of(request, session, turn).await?;
+        Ok(runner.map(|(kind, id)| {
+            let id = if kind == kind::SUBAGENT || kind == kind::TASK { id } else { session.to_string() };
+            Root { session: session.clone(), id, turn: Some(turn.clone()) }
+        }))
+    }
+}
+
+/// Whose children are meant.
+struct Root {
+    session: SessionId,
+    /// Where they are listed.
+    id: String,
+    /// The only turn whose children count.
+    turn: Option<TurnId>,
+}
+
+impl Root {
+    fn is_meant(&self, view: &SubagentView) -> bool {
+        self.turn.is_none() || self.turn == view.parent_turn_id
+    }
+}
+
+/// A walk through a tree of subagents, parents before children. Its position is the last one seen, so that a page costs
+/// what it returns, and that place is short however deep the tree.
+struct Walk {
+    root: String,
+    depth: u32,
+    path: Vec<String>,
+    /// The next one, already found.
+    found: Option<Vec<String>>,
+    /// Whether what is below the last one seen is left out.
+    skipped: bool,
+}
+
+impl Walk {
+    fn begin(root: &str) -> Self {
+        Self { root: root.to_owned(), depth: u32::MAX, path: Vec::new(), found: None, skipped: false }
+    }
+
+    /// Leaves out what is below the last one seen.
+    fn skip(&mut self) {
+        self.skipped = true;
+    }
+
+    async fn next(
+        &mut self,
+        runtime: &Runtime,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+    ) -> Result<Option<SubagentId>, Error> {
+        let next = match self.found.take() {
+            Some(found) => Some(found),
+            None => self.after_path(runtime, tx, request, session).await?,
+        };
+        let Some(path) = next else { return Ok(None) };
+        (self.path, self.skipped) = (path, false);
+        Ok(self.path.last().and_then(|id| SubagentId::parse(id).ok()))
+    }
+
+    /// The position to go on from, if there is anything more.
+    async fn peek(
+        &mut self,
+        runtime: &Runtime,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+    ) -> Result<Option<String>, Error> {
+        self.found = self.after_path(runtime, tx, request, session).await?;
+        let mark = if self.skipped { "!" } else { "" };
+        let last = self.path.last().map_or("", String::as_str);
+        Ok(self.found.is_some().then(|| format!("{last}{mark}")))
+    }
+
+    /// The path of what comes after the current one: its first child, else its next sibling, else that of its parent.
+    async fn after_path(
+        &self,
+        runtime: &Runtime,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let mut path = self.path.clone();
+        if (path.len() as u64) < u64::from(self.depth) && !self.skipped {
+            let parent = path.last().unwrap_or(&self.root).clone();
+            if let Some(child) = runtime.child_after(tx, request, session, &parent, None).await? {
+                path.push(child);
+                return Ok(Some(path));
+            }
+        }
+        while let Some(last) = path.pop() {
+            let parent = path.last().unwrap_or(&self.root).clone();
+            if let Some(sibling) = runtime.child_after(tx, request, session, &parent, Some(&last)).await? {
+                path.push(sibling);
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Runtime {
+    /// Goes to a place that an earlier page ended at. The way there follows from who is whose parent.
+    async fn go_to(
+        &self,
+        walk: &mut Walk,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        after: &str,
+    ) -> Result<(), Error> {
+        let invalid = || Error::invalid("after", "is not a position in this list");
+        let last = after.strip_suffix('!');
+        walk.skipped = last.is_some();
+        let mut id = SubagentId::parse(last.unwrap_or(after)).map_err(|_| invalid())?;
+        loop {
+            let state = self.load::<Subagent>(tx, request, id.as_str()).await?;
+            let work = state.and_then(|state| state.work).filter(|work| work.session == *session);
+            let work = work.ok_or_else(invalid)?;
+            walk.path.insert(0, id.to_string());
+            let is_of_task = work.parent.is_some_and(|parent| parent.address.kind() == kind::TASK);
+            let task = work.lineage.task.filter(|_| is_of_task);
+            if task.is_some_and(|task| task.as_str() == walk.root) {
+                return Ok(());
+            }
+            match work.lineage.subagent {
+                Some(above) if above.as_str() == walk.root => return Ok(()),
+                Some(above) => id = above,
+                None if session.as_str() == walk.root => return Ok(()),
+                None => return Err(invalid()),
+            }
+        }
+    }
+
+    async fn child_after(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        parent: &str,
+        after: Option<&str>,
+    ) -> Result<Option<String>, Error> {
+        let tenant = &request.caller.tenant;
+        let mut range = KeyRange::prefix(keys::data(tenant, &records::subagents(session, parent)).to_vec());
+        if let Some(after) = after {
+            range.begin = key_after(&keys::data(tenant, &records::subagent(session, parent, after)));
+        }
+        let page = tx.snapshot_range(&RangeRead::new(range).limit(1)).await.map_err(unreadable)?;
+        let data = keys::data(tenant, &[]).len();
+        Ok(page.pairs.first().and_then(|pair| records::last_id(&pair.key[data..])))
+    }
+}
