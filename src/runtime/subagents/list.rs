@@ -117,16 +117,17 @@ impl Runtime {
 }
 
 /// Whose children are meant.
-struct Root {
-    session: SessionId,
+pub(super) struct Root {
+    /// In which session.
+    pub session: SessionId,
     /// Where they are listed.
-    id: String,
+    pub id: String,
     /// The only turn whose children count.
     turn: Option<TurnId>,
 }
 
 impl Root {
-    fn is_meant(&self, view: &SubagentView) -> bool {
+    pub(super) fn is_meant(&self, view: &SubagentView) -> bool {
         self.turn.is_none() || self.turn == view.parent_turn_id
     }
 }
