@@ -37,8 +37,6 @@ pub enum Message {
         status: SubagentStatus,
         /// Whether children of its own go on.
         live: bool,
-        /// Whether it had ended before, and was resumed.
-        again: bool,
         /// What went wrong, where a parent cares.
         error: Option<Failure>,
     },
@@ -47,12 +45,12 @@ pub enum Message {
         /// Whose child it is.
         parent: Slot,
     },
-    /// From a child that had ended: it was resumed.
+    /// From a child that had ended: it goes on, or somebody below it does.
     ChildReopened {
         /// Whose child it is.
         parent: Slot,
-        /// Which child.
-        id: String,
+        /// Which child, and how.
+        again: Reopened,
     },
     /// From a task: tell me when you end.
     Watch {
@@ -73,6 +71,17 @@ pub enum Message {
     },
     /// From a job to an attempt that is closed: nobody needs what is known of you any more.
     Forget,
+}
+
+/// How a child goes on that had ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reopened {
+    /// Which child.
+    pub id: String,
+    /// As what it had ended, unless only somebody below it goes on.
+    pub ended_as: Option<SubagentStatus>,
+    /// Whether its tree had been closed.
+    pub was_closed: bool,
 }
 
 /// Which group of which turn of a parent.

@@ -18,7 +18,7 @@ pub mod task;
 
 pub use host::{Host, index_term, stream};
 pub use job::{Job, JobItem};
-pub use message::{Child, Close, ItemSpec, Lineage, Message, Parent, Slot, Start, SubagentSpec};
+pub use message::{Child, Close, ItemSpec, Lineage, Message, Parent, Reopened, Slot, Start, SubagentSpec};
 pub use named::Named;
 pub use session::Session;
 pub use subagent::Subagent;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Draft;
 use crate::{
-    entity::{Close, Message, Parent, Slot, Start, kind},
+    entity::{Close, Message, Parent, Reopened, Slot, Start, kind},
     fact::{
         id::{CallId, Id, SubagentId, TurnId, child_suffix},
         status::SubagentStatus,
@@ -111,12 +111,22 @@ impl Tally {
     }
 
     fn add(&mut self, status: SubagentStatus) {
+        *self.of(status) += 1;
+    }
+
+    /// It goes on, and will be added once more.
+    fn take_back(&mut self, status: SubagentStatus) {
+        let count = self.of(status);
+        *count = count.saturating_sub(1);
+    }
+
+    fn of(&mut self, status: SubagentStatus) -> &mut u32 {
         match status {
-            SubagentStatus::Completed => self.completed += 1,
-            SubagentStatus::Cancelled => self.cancelled += 1,
-            SubagentStatus::TimedOut => self.timed_out += 1,
-            SubagentStatus::Lost => self.lost += 1,
-            _ => self.failed += 1,
+            SubagentStatus::Completed => &mut self.completed,
+            SubagentStatus::Cancelled => &mut self.cancelled,
+            SubagentStatus::TimedOut => &mut self.timed_out,
+            SubagentStatus::Lost => &mut self.lost,
+            _ => &mut self.failed,
         }
     }
 
@@ -264,17 +274,15 @@ impl Children {
         self.groups.retain(|_, group| group.live > 0);
     }
 
-    /// A child has ended. `live` says whether its own children go on; `again`, whether it had ended before.
-    pub fn ended(&mut self, number: u32, id: &str, status: SubagentStatus, live: bool, again: bool) {
+    /// A child has ended. `live` says whether its own children go on.
+    pub fn ended(&mut self, number: u32, id: &str, status: SubagentStatus, live: bool) {
         let Some(group) = self.groups.get_mut(&number) else { return };
-        if !again {
+        group.tally.add(status);
+        if is_on(Sabotage::ChildEndCountedTwice) {
             group.tally.add(status);
-            if is_on(Sabotage::ChildEndCountedTwice) {
-                group.tally.add(status);
-            }
-            if status != SubagentStatus::Completed && group.troubled.len() < Group::TROUBLED_MAX {
-                group.troubled.push(id.to_owned());
-            }
+        }
+        if status != SubagentStatus::Completed && group.troubled.len() < Group::TROUBLED_MAX {
+            group.troubled.push(id.to_owned());
         }
         if !live {
             group.live = group.live.saturating_sub(1);
@@ -290,9 +298,19 @@ impl Children {
         self.forget(number);
     }
 
-    /// A child that had ended goes on. Its group may be forgotten by now: then those that go on are remembered by name, so
-    /// that a cancel reaches each of them (P11). One for whose name there is no room left is closed again.
-    pub fn reopened(&mut self, number: u32, child: &Address, draft: &mut Draft<'_>) {
+    /// A child that had ended goes on. Who waits for it waits for how it ends now. Its group may be forgotten by now: then
+    /// those that go on are remembered by name, so that a cancel reaches each of them (P11). One for whose name there is
+    /// no room left is closed again.
+    pub fn reopened(&mut self, number: u32, child: &Address, again: &Reopened, draft: &mut Draft<'_>) {
+        if let Some(group) = self.groups.get_mut(&number)
+            && let Some(status) = again.ended_as
+        {
+            group.tally.take_back(status);
+            group.troubled.retain(|id| *id != again.id);
+        }
+        if !again.was_closed {
+            return;
+        }
         let group = self.groups.entry(number).or_insert_with(|| Group {
             names: Names::Listed(Vec::new()),
             count: 0,

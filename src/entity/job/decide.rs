@@ -97,7 +97,6 @@ pub(super) fn begin<'a>(
             ending: None,
             scheduled: plan.as_ref().and_then(schedule::Plan::first),
             runs: 0,
-            ended_before: false,
             closed: false,
             removed: None,
         },

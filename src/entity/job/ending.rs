@@ -112,7 +112,6 @@ impl Step<'_> {
         self.work.closed = true;
         let kept_ms = self.draft.engine.limits.job_items_kept_ms;
         self.draft.set_timer("expire", self.draft.now.in_ms(kept_ms));
-        let again = std::mem::replace(&mut self.work.ended_before, true);
         if let Some(Parent { address, slot }) = self.work.parent.clone() {
             let status = match status {
                 JobStatus::Completed => SubagentStatus::Completed,
@@ -121,7 +120,7 @@ impl Step<'_> {
                 _ => SubagentStatus::Failed,
             };
             let id = self.work.id.to_string();
-            let ended = Message::ChildEnded { parent: slot, id, status, live: false, again, error: None };
+            let ended = Message::ChildEnded { parent: slot, id, status, live: false, error: None };
             self.draft.send(address, ended);
         }
     }

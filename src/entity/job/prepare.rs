@@ -160,7 +160,6 @@ pub(super) fn refuse_parent(id: &JobId, parent: Option<Parent>, error: Error) ->
         id: id.to_string(),
         status: SubagentStatus::Failed,
         live: false,
-        again: false,
         error: Some(Failure::new(error.code.as_str(), error.message)),
     };
     Decision::nothing().send_to::<Message>(parent.address, &ended)

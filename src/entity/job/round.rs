@@ -4,7 +4,7 @@ use cadre_cluster::clock::Timestamp;
 
 use super::{Counts, decide::Step, schedule::Plan};
 use crate::{
-    entity::{Message, Parent},
+    entity::{Message, Parent, Reopened},
     fact::{Time, payload::JobStarted, status::JobStatus},
 };
 
@@ -31,8 +31,8 @@ impl Step<'_> {
         if std::mem::replace(&mut self.work.closed, false)
             && let Some(Parent { address, slot }) = self.work.parent.clone()
         {
-            let reopened = Message::ChildReopened { parent: slot, id: self.work.id.to_string() };
-            self.draft.send(address, reopened);
+            let again = Reopened { id: self.work.id.to_string(), ended_as: None, was_closed: true };
+            self.draft.send(address, Message::ChildReopened { parent: slot, again });
         }
         self.tell_begun(None);
     }

@@ -64,8 +64,6 @@ pub struct Work {
     pub scheduled: Option<Timestamp>,
     /// How often it has run.
     pub runs: u32,
-    /// Whether it has ended before.
-    pub ended_before: bool,
     /// Whether nothing is open.
     pub closed: bool,
     /// Set once it has been over for so long that its items go: every item below is removed.

@@ -353,11 +353,13 @@ impl Step<'_> {
             return;
         };
         let ending = match message {
-            Message::ChildEnded { parent, id, status, live, again, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live, again), draft)
+            Message::ChildEnded { parent, id, status, live, .. } => {
+                run.take_child_ended(parent.group, &id, (status, live), draft)
             }
             Message::ChildClosed { parent } => run.take_child_closed(parent.group, draft),
-            Message::ChildReopened { parent, .. } => run.take_child_reopened(parent.group, from, draft),
+            Message::ChildReopened { parent, again } => {
+                run.take_child_reopened(parent.group, from, &again, draft)
+            }
             _ => run.advance(draft),
         };
         match lingering {
@@ -373,15 +375,17 @@ impl Step<'_> {
     fn loose_message(&mut self, from: &Address, message: Message) {
         let loose = &mut self.work.loose;
         match message {
-            Message::ChildEnded { parent, id, status, live, again, .. } => {
-                loose.ended(parent.group, &id, status, live, again);
+            Message::ChildEnded { parent, id, status, live, .. } => {
+                loose.ended(parent.group, &id, status, live);
                 self.start_next_with_room();
             }
             Message::ChildClosed { parent } => {
                 loose.closed(parent.group);
                 self.start_next_with_room();
             }
-            Message::ChildReopened { parent, .. } => loose.reopened(parent.group, from, &mut self.draft),
+            Message::ChildReopened { parent, again } => {
+                loose.reopened(parent.group, from, &again, &mut self.draft);
+            }
             // What was given up in the step before is room now.
             _ => self.start_next(),
         }

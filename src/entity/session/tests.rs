@@ -13,7 +13,7 @@ use super::{Command, Compaction, Expiry, Reply, Rollback, Seen, Session};
 use crate::{
     control,
     entity::{
-        Close, Message, Named, Slot,
+        Close, Message, Named, Reopened, Slot,
         stage::{self, Stage, classes, script},
     },
     exec::{Outcome, Response, Source, Tool, ToolContext, ToolError, ToolOutput, ToolReturn, ToolSpec},
@@ -97,7 +97,6 @@ fn ended(turn: Option<&TurnId>, group: u32) -> Message {
         id: "sub_1".into(),
         status: SubagentStatus::Completed,
         live: false,
-        again: false,
         error: None,
     }
 }
@@ -291,7 +290,8 @@ fn p11_a_child_that_is_taken_up_again_while_everything_is_closed_is_waited_for()
     stage.hear(ended(Some(&turn), 0));
     stage.interrupt(&turn);
     let parent = Slot { turn: Some(turn.clone()), group: 0 };
-    stage.hear(Message::ChildReopened { parent, id: "sub_1".into() });
+    let again = Reopened { id: "sub_1".into(), ended_as: Some(SubagentStatus::Completed), was_closed: true };
+    stage.hear(Message::ChildReopened { parent, again });
     stage.hear(ended(Some(&turn), 0));
     assert_eq!(stage.count("turn.failed"), 0, "the one that was taken up again is open");
     let again = Message::ChildEnded {
@@ -299,11 +299,36 @@ fn p11_a_child_that_is_taken_up_again_while_everything_is_closed_is_waited_for()
         id: "sub_1".into(),
         status: SubagentStatus::Cancelled,
         live: false,
-        again: true,
         error: None,
     };
     stage.hear(again);
     assert_eq!(stage.count("turn.failed"), 1);
+}
+
+#[test]
+fn p11_a_join_waits_for_a_child_that_goes_on_again_and_tells_how_that_ends() {
+    let mut stage = stage();
+    let turn = stage.submit("thrd_1", json!([{ "spawn": { "count": 2, "script": [] } }]));
+    let parent = Slot { turn: Some(turn.clone()), group: 0 };
+    let how = |id: &str, status| Message::ChildEnded {
+        parent: parent.clone(),
+        id: id.into(),
+        status,
+        live: false,
+        error: None,
+    };
+    stage.hear(how("sub_1", SubagentStatus::Failed));
+    let ended_as = Some(SubagentStatus::Failed);
+    let again = Reopened { id: "sub_1".into(), ended_as, was_closed: true };
+    stage.hear(Message::ChildReopened { parent: parent.clone(), again });
+    stage.hear(how("sub_2", SubagentStatus::Completed));
+    assert_eq!(stage.count("tool.result"), 0, "one of two goes on");
+    stage.hear(how("sub_1", SubagentStatus::Completed));
+    assert_eq!((stage.count("tool.result"), stage.count("turn.completed")), (1, 1));
+    let Payload::ToolResult(joined) = &stage.last("tool.result").payload else { panic!("another payload") };
+    let tally = joined.structured.clone().unwrap();
+    assert_eq!((&tally["completed"], &tally["failed"]), (&json!(2), &json!(0)), "{tally:#}");
+    assert!(tally.get("notCompleted").is_none(), "{tally:#}");
 }
 
 #[test]

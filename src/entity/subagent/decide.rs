@@ -9,7 +9,7 @@ use super::{Command, Reply, State, Subagent, Work};
 use crate::{
     control::Error,
     entity::{
-        Child, Close, Host, Message, Parent, Start, kind,
+        Child, Close, Host, Message, Parent, Reopened, Start, kind,
         parent::{self, Spawner},
         records,
     },
@@ -283,7 +283,7 @@ impl Step<'_> {
             history: None,
             deadline: self.work.spec.deadline_ms.map(|ms| self.draft.now.in_ms(ms)),
         };
-        self.reopen();
+        self.reopen(Some(status));
         self.work.run = Run::begin(new, "resume", false, &mut self.draft).after(&former);
         self.work.status = SubagentStatus::Running;
         let ending = self.work.run.advance(&mut self.draft);
@@ -291,13 +291,15 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Its tree was closed and is not any more: everybody above has to know, so that a cancel reaches it (P11).
-    fn reopen(&mut self) {
-        if std::mem::replace(&mut self.work.closed, false)
+    /// It goes on, or somebody below it does: everybody above has to know, so that a cancel reaches it and who waits for it
+    /// waits on (P11).
+    fn reopen(&mut self, ended_as: Option<SubagentStatus>) {
+        let was_closed = std::mem::replace(&mut self.work.closed, false);
+        if (was_closed || ended_as.is_some())
             && let Some(Parent { address, slot }) = self.work.parent.clone()
         {
-            let reopened = Message::ChildReopened { parent: slot, id: self.id.to_string() };
-            self.draft.send(address, reopened);
+            let again = Reopened { id: self.id.to_string(), ended_as, was_closed };
+            self.draft.send(address, Message::ChildReopened { parent: slot, again });
         }
     }
 
@@ -312,14 +314,13 @@ impl Step<'_> {
                 self.close(close);
                 None
             }
-            Message::ChildEnded { parent, id, status, live, again, .. } => {
-                let how = (status, live, again);
-                self.work.run.take_child_ended(parent.group, &id, how, &mut self.draft)
+            Message::ChildEnded { parent, id, status, live, .. } => {
+                self.work.run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
             }
             Message::ChildClosed { parent } => self.work.run.take_child_closed(parent.group, &mut self.draft),
-            Message::ChildReopened { parent, .. } => {
-                self.reopen();
-                self.work.run.take_child_reopened(parent.group, from, &mut self.draft)
+            Message::ChildReopened { parent, again } => {
+                self.reopen(None);
+                self.work.run.take_child_reopened(parent.group, from, &again, &mut self.draft)
             }
             Message::Start(start) => {
                 self.refuse_second_parent(*start);
@@ -343,7 +344,6 @@ impl Step<'_> {
             id: self.id.to_string(),
             status: SubagentStatus::Failed,
             live: false,
-            again: false,
             error: Some(Failure::new("conflict", "a subagent of this id exists")),
         };
         self.draft.send(parent.address, ended);
@@ -396,9 +396,8 @@ impl Step<'_> {
         let live = self.work.run.children.live() > 0;
         self.work.closed = !live;
         if let Some(Parent { address, slot }) = self.work.parent.clone() {
-            let again = self.work.run.attempt > 1;
             let id = self.id.to_string();
-            let ended = Message::ChildEnded { parent: slot, id, status, live, again, error: None };
+            let ended = Message::ChildEnded { parent: slot, id, status, live, error: None };
             self.draft.send(address, ended);
         }
     }

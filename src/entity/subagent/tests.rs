@@ -45,7 +45,7 @@ fn close() -> Message {
 
 fn child(status: SubagentStatus, live: bool) -> Message {
     let parent = Slot { turn: None, group: 0 };
-    Message::ChildEnded { parent, id: "sub_child".into(), status, live, again: false, error: None }
+    Message::ChildEnded { parent, id: "sub_child".into(), status, live, error: None }
 }
 
 #[test]

@@ -245,7 +245,7 @@ impl Step<'_> {
         }
         self.work.attempts_spent = 0;
         self.work.ending = None;
-        self.reopen();
+        self.reopen(Some(self.work.status));
         let retrying = TaskRetrying {
             status: TaskStatus::Retrying,
             attempt: self.work.attempts + 1,

@@ -39,7 +39,6 @@ pub(super) fn not_created(id: &TaskId, parent: Option<Parent>, error: Error) -> 
         id: id.to_string(),
         status: SubagentStatus::Failed,
         live: false,
-        again: false,
         error: Some(Failure::new(error.code.as_str(), error.message)),
     };
     Decision::nothing().send_to(address, &ended)

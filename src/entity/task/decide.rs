@@ -182,8 +182,8 @@ impl Step<'_> {
             Message::Close(close) if self.is_parent(from) => self.close(close),
             Message::Close(_) => {}
             Message::GoOn { turn: None } => self.work_children(),
-            Message::ChildEnded { ref parent, ref id, status, live, again, .. } if parent.turn.is_none() => {
-                self.work.children.ended(parent.group, id, status, live, again);
+            Message::ChildEnded { ref parent, ref id, status, live, .. } if parent.turn.is_none() => {
+                self.work.children.ended(parent.group, id, status, live);
                 self.work_children();
                 self.settle();
             }
@@ -192,9 +192,9 @@ impl Step<'_> {
                 self.work_children();
                 self.settle();
             }
-            Message::ChildReopened { ref parent, .. } if parent.turn.is_none() => {
-                self.work.children.reopened(parent.group, from, &mut self.draft);
-                self.reopen();
+            Message::ChildReopened { ref parent, ref again } if parent.turn.is_none() => {
+                self.work.children.reopened(parent.group, from, again, &mut self.draft);
+                self.reopen(None);
                 self.close_reopened();
             }
             Message::Start(start) => self.refuse_second_parent(*start),
@@ -219,18 +219,18 @@ impl Step<'_> {
         }
         let goes_on_again = matches!(message, Message::ChildReopened { .. });
         let ending = match message {
-            Message::ChildEnded { parent, id, status, live, again, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live, again), &mut self.draft)
+            Message::ChildEnded { parent, id, status, live, .. } => {
+                run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
             }
             Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
-            Message::ChildReopened { parent, .. } => {
-                run.take_child_reopened(parent.group, from, &mut self.draft)
+            Message::ChildReopened { parent, again } => {
+                run.take_child_reopened(parent.group, from, &again, &mut self.draft)
             }
             _ => run.advance(&mut self.draft),
         };
         self.set_run(run);
         if self.last_run_live() {
-            self.reopen();
+            self.reopen(None);
         }
         self.attempt_ended(ending);
         if goes_on_again {
@@ -254,7 +254,6 @@ impl Step<'_> {
             id: self.work.id.to_string(),
             status: SubagentStatus::Failed,
             live: false,
-            again: false,
             error: Some(error),
         };
         self.draft.send(parent.address, ended);

@@ -3,7 +3,7 @@
 use super::{Finish, Named, decide::Step};
 use crate::{
     control::{Error, args::CompleteTask},
-    entity::{Close, Message, Parent},
+    entity::{Close, Message, Parent, Reopened},
     exec::Ending,
     fact::{
         Failure, Ref,
@@ -121,7 +121,6 @@ impl Step<'_> {
                 id: self.work.id.to_string(),
                 status: child_status(status),
                 live,
-                again: self.work.attempts > self.work.attempts_spent,
                 error: None,
             };
             self.draft.send(address, ended);
@@ -133,13 +132,16 @@ impl Step<'_> {
         self.work.children.live() + self.last_run().map_or(0, |run| run.children.live())
     }
 
-    /// Its tree was closed and is not any more: everybody above has to know, so that a cancel reaches it.
-    pub(super) fn reopen(&mut self) {
-        if std::mem::replace(&mut self.work.closed, false)
+    /// It goes on, or somebody below it does: everybody above has to know, so that a cancel reaches it and who waits for it
+    /// waits on.
+    pub(super) fn reopen(&mut self, ended_as: Option<TaskStatus>) {
+        let was_closed = std::mem::replace(&mut self.work.closed, false);
+        if (was_closed || ended_as.is_some())
             && let Some(Parent { address, slot }) = self.work.parent.clone()
         {
-            let reopened = Message::ChildReopened { parent: slot, id: self.work.id.to_string() };
-            self.draft.send(address, reopened);
+            let ended_as = ended_as.map(child_status);
+            let again = Reopened { id: self.work.id.to_string(), ended_as, was_closed };
+            self.draft.send(address, Message::ChildReopened { parent: slot, again });
         }
     }
 

@@ -131,7 +131,6 @@ fn a_message_of_a_child_that_it_never_had_changes_no_count() {
         id: "task_strange".into(),
         status: crate::fact::status::SubagentStatus::Failed,
         live: false,
-        again: false,
         error: None,
     };
     let (_, told) = stage.give(Input::Message { from, message: ended }).unwrap();

@@ -4,7 +4,7 @@ use cadre_cluster::address::Address;
 
 use super::{Ending, Phase, Run, Source};
 use crate::{
-    entity::{Child, Close, Start},
+    entity::{Child, Close, Reopened, Start},
     exec::{Draft, Group, OpenCall, ToolOutput, call::CallState, children::Names},
     fact::status::SubagentStatus,
 };
@@ -69,10 +69,10 @@ impl Run {
         &mut self,
         group: u32,
         id: &str,
-        (status, live, again): (SubagentStatus, bool, bool),
+        (status, live): (SubagentStatus, bool),
         draft: &mut Draft<'_>,
     ) -> Option<Ending> {
-        self.children.ended(group, id, status, live, again);
+        self.children.ended(group, id, status, live);
         self.check_joined(group, draft);
         self.advance(draft)
     }
@@ -88,9 +88,10 @@ impl Run {
         &mut self,
         group: u32,
         child: &Address,
+        again: &Reopened,
         draft: &mut Draft<'_>,
     ) -> Option<Ending> {
-        self.children.reopened(group, child, draft);
+        self.children.reopened(group, child, again, draft);
         if self.phase == Phase::Closing
             && let Some(ending) = &self.ending
         {

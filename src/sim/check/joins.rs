@@ -11,7 +11,7 @@ use super::{
     said, shown, text,
 };
 
-/// The children of a turn that its script started, and how they ended the first time.
+/// The children of a turn that its script started, and all their endings: one that is resumed ends more than once.
 #[derive(Default)]
 struct Family {
     ended: BTreeMap<&'static str, u64>,
@@ -50,9 +50,7 @@ impl Check {
                 _ if ends("subagent", class) => {
                     let Some(parent) = parents.get(subagent) else { continue };
                     let word = WORDS.iter().find(|(word, _)| *word == said(event, "status"));
-                    if over.insert(subagent)
-                        && let Some((word, _)) = word
-                    {
+                    if let Some((word, _)) = word {
                         *families.entry(parent).or_default().ended.entry(word).or_default() += 1;
                     }
                 }

@@ -155,16 +155,16 @@ impl Step<'_> {
         let ending = match message {
             Message::GoOn { .. } => run.advance(&mut self.draft),
             Message::Close(close) => return self.close(close),
-            Message::ChildEnded { parent, id, status, live, again, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live, again), &mut self.draft)
+            Message::ChildEnded { parent, id, status, live, .. } => {
+                run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
             }
             Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
             // Its job has settled with it, so nobody would ever close what goes on below it.
             Message::ChildReopened { .. } if self.work.closed => {
                 return self.draft.send(from.clone(), Message::Close(over()));
             }
-            Message::ChildReopened { parent, .. } => {
-                run.take_child_reopened(parent.group, from, &mut self.draft)
+            Message::ChildReopened { parent, again } => {
+                run.take_child_reopened(parent.group, from, &again, &mut self.draft)
             }
             Message::Start(_)
             | Message::Watch { .. }
@@ -205,7 +205,6 @@ impl Step<'_> {
                 id: self.work.spec.item.to_string(),
                 status,
                 live,
-                again: false,
                 error: ending.error,
             };
             self.draft.send(address, ended);

@@ -63,7 +63,6 @@ fn p9_a_job_with_a_thousand_items_under_way_fits_into_its_record() {
         ending: None,
         scheduled: None,
         runs: 1,
-        ended_before: false,
         closed: false,
         removed: None,
     };
