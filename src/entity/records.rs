@@ -24,13 +24,16 @@
 //! | `(KEY_EXPIRY, at, key)` | nothing | with the key |
 //! | `(TRIAL, id)` | a benchmark trial, [`crate::export::Trial`] | the control plane |
 //! | `(EDGE, from, to)` | nothing: a task that blocks another | the control plane |
+//! | `(CHANNEL, id)` | a channel | gateways |
+//! | `(LISTENED, channel, session)` | what a channel has acknowledged of a session | gateways |
+//! | `(CHANNEL_EXPIRY, at, id)` | nothing | with the channel |
 
 use cadre_cluster::{clock::Timestamp, codec};
 use foundationdb_tuple::{pack, unpack};
 use serde::{Deserialize, Serialize};
 
 use crate::fact::{
-    id::{ActionId, BlobRef, JobId, SessionId, TaskId, ThreadId, TrialId, TurnId},
+    id::{ActionId, BlobRef, ChannelId, JobId, SessionId, TaskId, ThreadId, TrialId, TurnId},
     status::ActionStatus,
 };
 
@@ -56,6 +59,9 @@ const TRIAL: i64 = 24;
 const TASK_JOB: i64 = 30;
 const TURN_BACK: i64 = 40;
 const SUMMARY: i64 = 41;
+const CHANNEL: i64 = 50;
+const LISTENED: i64 = 51;
+const CHANNEL_EXPIRY: i64 = 52;
 
 /// A turn that was submitted, for as long as its session is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -316,6 +322,37 @@ pub fn edges(from: &TaskId) -> Vec<u8> {
 /// A benchmark trial.
 pub fn trial(id: &TrialId) -> Vec<u8> {
     pack(&(TRIAL, id.as_str()))
+}
+
+/// A channel.
+pub fn channel(id: &ChannelId) -> Vec<u8> {
+    pack(&(CHANNEL, id.as_str()))
+}
+
+/// A session that a channel has listened to.
+pub fn listened(channel: &ChannelId, session: &SessionId) -> Vec<u8> {
+    pack(&(LISTENED, channel.as_str(), session.as_str()))
+}
+
+/// All sessions that a channel has listened to.
+pub fn all_listened(channel: &ChannelId) -> Vec<u8> {
+    pack(&(LISTENED, channel.as_str()))
+}
+
+/// When a channel is forgotten.
+pub fn channel_expiry(at: Timestamp, id: &ChannelId) -> Vec<u8> {
+    pack(&(CHANNEL_EXPIRY, at.0, id.as_str()))
+}
+
+/// The channels that are to be forgotten by `now`: from here, to here.
+pub fn channels_expired(now: Timestamp) -> (Vec<u8>, Vec<u8>) {
+    (pack(&(CHANNEL_EXPIRY,)), pack(&(CHANNEL_EXPIRY, now.0.saturating_add(1))))
+}
+
+/// Since when which channel is to be forgotten, as an entry of [`channels_expired`] says.
+pub fn expired_channel(path: &[u8]) -> Option<(Timestamp, ChannelId)> {
+    let (_, at, id): (i64, u64, String) = unpack(path).ok()?;
+    Some((Timestamp(at), ChannelId::parse(&id).ok()?))
 }
 
 /// What a key stands for.

@@ -1,4 +1,4 @@
-//! The commands about permission, processes and channels.
+//! The commands about permission and processes.
 
 use cadre_cluster::feed::Cursor;
 
@@ -7,10 +7,9 @@ use crate::{
     control::{
         Error,
         args::{
-            AckEvents, EvaluatePermission, ReconnectChannel, ResolvePermission, TerminateProcess,
-            WriteProcessStdin,
+            EvaluatePermission, ResolvePermission, TerminateProcess, WriteProcessStdin,
         },
-        result::{Acked, Answer, PermissionState, PermissionVerdict, ProcessState, Reconnected, VerdictRule},
+        result::{Answer, PermissionState, PermissionVerdict, ProcessState, VerdictRule},
     },
     entity::{Named, Session, kind, session::Command},
     exec::{HookPoint, HookRequest, PermissionRequest, Response, Ruling},
@@ -156,18 +155,5 @@ impl Runtime {
         args: TerminateProcess,
     ) -> Result<Answer<ProcessState>, Error> {
         Err(Error::not_found("process", args.process_id))
-    }
-
-    pub(super) async fn reconnect_channel(
-        &self,
-        _: &Request<'_>,
-        args: ReconnectChannel,
-    ) -> Result<Answer<Reconnected>, Error> {
-        // Nothing opens channels yet, so there is none of any name.
-        Err(Error::not_found("channel", args.channel_id))
-    }
-
-    pub(super) async fn ack_events(&self, _: &Request<'_>, args: AckEvents) -> Result<Answer<Acked>, Error> {
-        Err(Error::not_found("channel", args.channel_id))
     }
 }

@@ -2,6 +2,7 @@
 
 mod benchmarks;
 mod caller;
+pub mod channels;
 mod execute;
 mod exports;
 mod feed;
@@ -9,6 +10,7 @@ mod governance;
 mod history;
 mod jobs;
 mod load;
+pub mod reader;
 mod repair;
 mod request;
 mod sessions;
@@ -43,7 +45,8 @@ use crate::{
     blob::{Blobs, Retention},
     entity::{Host, Job, JobItem, Session, Subagent, Task},
     exec::Engine,
-    fact::Publisher,
+    fact::{Id, IdSource, Publisher},
+    signing::Signer,
 };
 
 /// How a runtime is set up.
@@ -75,6 +78,8 @@ pub struct Runtime {
     blobs: Blobs,
     settings: Arc<Settings>,
     feed_epoch: u32,
+    signer: Signer,
+    readers: reader::Readers,
     sweeping: Sweeping,
     /// How many exports may still begin.
     exports: Arc<tokio::sync::Semaphore>,
@@ -124,6 +129,8 @@ impl Runtime {
             sweeping: sweeper.start(seed),
             feed_epoch: node.feed_epoch(),
             node: Arc::new(tokio::sync::Mutex::new(Some(node))),
+            signer: Signer::new(store.clone(), clock.clone()),
+            readers: reader::Readers::default(),
             store,
             bus,
             clock,
@@ -179,6 +186,21 @@ impl Runtime {
     /// What runs may reach.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Who follows feeds here.
+    pub fn readers(&self) -> &reader::Readers {
+        &self.readers
+    }
+
+    /// What connects the nodes of the cluster, and how the cluster is called.
+    pub fn bus(&self) -> (&Bus, &str) {
+        (&self.bus, &self.settings.host.cluster)
+    }
+
+    /// A new id that nobody guesses.
+    fn new_id<I: Id>(&self) -> I {
+        IdSource::new(self.clock.now(), self.draw()).next()
     }
 
     /// How long a command may take by default.
