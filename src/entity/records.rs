@@ -27,6 +27,12 @@
 //! | `(CHANNEL, id)` | a channel | gateways |
 //! | `(LISTENED, channel, session)` | what a channel has acknowledged of a session | gateways |
 //! | `(CHANNEL_EXPIRY, at, id)` | nothing | with the channel |
+//!
+//! And below the cluster's own:
+//!
+//! | path | value | written by |
+//! |---|---|---|
+//! | `(SIGNING)` | the keys of [`crate::signing`] | whoever needs them first |
 
 use cadre_cluster::{clock::Timestamp, codec};
 use foundationdb_tuple::{pack, unpack};
@@ -62,6 +68,8 @@ const SUMMARY: i64 = 41;
 const CHANNEL: i64 = 50;
 const LISTENED: i64 = 51;
 const CHANNEL_EXPIRY: i64 = 52;
+
+const SIGNING: i64 = 1;
 
 /// A turn that was submitted, for as long as its session is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -374,6 +382,11 @@ pub fn keys_expired(now: Timestamp) -> (Vec<u8>, Vec<u8>) {
 pub fn expired_key(path: &[u8]) -> Option<(Timestamp, String)> {
     let (_, at, key): (i64, u64, String) = unpack(path).ok()?;
     Some((Timestamp(at), key))
+}
+
+/// The keys that sign tokens, of the cluster as a whole.
+pub fn signing_keys() -> Vec<u8> {
+    pack(&(SIGNING,))
 }
 
 /// The last part of a path: the id that a list entry is about.
