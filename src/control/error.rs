@@ -101,6 +101,11 @@ impl Error {
         Self::new(Code::Unauthorized, message)
     }
 
+    /// The state that it is in, if the refusal is about that.
+    pub fn status(&self) -> Option<&str> {
+        self.details.get("status").and_then(Value::as_str)
+    }
+
     /// The credential lacks a scope.
     pub fn forbidden(scope: impl fmt::Display) -> Self {
         let scope = scope.to_string();

@@ -10,10 +10,14 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, body, refusal::Refusal};
+use super::{
+    App, body,
+    refusal::{self, Refusal},
+};
 use crate::{
     control::{self, Error, check, result::Answer},
-    fact::Trace,
+    fact::{Cursor, Trace, id::SessionId},
+    runtime::Caller,
 };
 use cadre_cluster::{bus::TRACEPARENT, trace};
 
@@ -51,7 +55,8 @@ pub(super) async fn execute(
     let large = (name == "create_job").then_some(&*app.large);
     let arguments = body::arguments(&body::read(&headers, body, large).await?)?;
     let deadline = deadline.unwrap_or_else(|| patience(&app, &name, &arguments));
-    let command = call(&app, &name, arguments, key, deadline);
+    let caller = app.caller();
+    let command = call(&app, &caller, &name, arguments, key, deadline);
     let answer = trace::within(traceparent(&headers), command).await?;
     Ok(Json(match answer.cursor {
         Some(cursor) => json!({ "result": answer.result, "cursor": cursor }),
@@ -60,7 +65,7 @@ pub(super) async fn execute(
 }
 
 /// How long a caller waits who does not say so: as long as it asks for, if waiting is all that it wants.
-fn patience(app: &App, name: &str, arguments: &Value) -> Duration {
+pub(super) fn patience(app: &App, name: &str, arguments: &Value) -> Duration {
     let wanted = arguments.get("timeoutMs").and_then(Value::as_u64).filter(|_| name == WAIT);
     app.runtime.deadline() + Duration::from_millis(wanted.unwrap_or(0).min(*check::WAIT_MS.end()))
 }
@@ -68,6 +73,7 @@ fn patience(app: &App, name: &str, arguments: &Value) -> Duration {
 /// Executes a command, unless too many are being executed. When this is dropped, so is the command.
 pub(super) async fn call(
     app: &App,
+    caller: &Caller,
     name: &str,
     arguments: Value,
     key: Option<&str>,
@@ -75,8 +81,7 @@ pub(super) async fn call(
 ) -> Result<Answer, Error> {
     let many = |_| Error::rate_limited(1_000, "too many commands at once");
     let _permit = app.commands.try_acquire().map_err(many)?;
-    let caller = app.caller();
-    let called = app.runtime.call(&caller, name, arguments, key, deadline);
+    let called = app.runtime.call(caller, name, arguments, key, deadline);
     if name != WAIT {
         return called.await;
     }
@@ -87,6 +92,21 @@ pub(super) async fn call(
         _ = stopping.wait_for(|stopping| *stopping) => {
             Err(Error::unavailable("the server is stopping: wait again at another"))
         }
+    }
+}
+
+/// The session as it stands, and where in the feed that is.
+pub(super) async fn snapshot(
+    app: &App,
+    caller: &Caller,
+    session: &SessionId,
+) -> Result<(Value, Cursor), Error> {
+    let arguments = json!({ "sessionId": session });
+    let answer = call(app, caller, "get_session", arguments, None, app.runtime.deadline()).await?;
+    let said = || answer.result.get("cursor")?.as_str()?.parse().ok();
+    match answer.cursor.or_else(said) {
+        Some(cursor) => Ok((answer.result, cursor)),
+        None => Err(refusal::bug("a snapshot of a session without a cursor")),
     }
 }
 
@@ -102,11 +122,19 @@ fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Error>
 }
 
 fn key(headers: &HeaderMap) -> Result<Option<&str>, Error> {
-    let Some(key) = one(headers, KEY)? else { return Ok(None) };
-    if !(8..=128).contains(&key.len()) {
-        return Err(Error::invalid(KEY, format_args!("must have 8 to 128 characters, not {}", key.len())));
+    let key = one(headers, KEY)?;
+    key_fits(key)?;
+    Ok(key)
+}
+
+/// Whether something may be a key.
+pub(super) fn key_fits(key: Option<&str>) -> Result<(), Error> {
+    match key.map(str::len) {
+        Some(len) if !(8..=128).contains(&len) => {
+            Err(Error::invalid(KEY, format_args!("must have 8 to 128 characters, not {len}")))
+        }
+        _ => Ok(()),
     }
-    Ok(Some(key))
 }
 
 /// The trace that the caller works in. One that is none is not the caller's fault: whoever is in between may have added it.

@@ -11,7 +11,7 @@ use super::{App, query, query::Wanted, refusal::Refusal};
 use crate::{
     control::{Error, args::Limit},
     fact::{Cursor, Event, id::SessionId},
-    runtime::EventFilter,
+    runtime::{Caller, EventFilter},
 };
 
 /// So many pages of the feed are looked through for events that pass. What is left is for the next request.
@@ -45,7 +45,7 @@ pub(super) async fn page(
         cursor = events.last().map_or(cursor, |event| event.cursor);
     }
     if events.is_empty() && gap.is_none() {
-        exists(&app, &session).await?;
+        exists(&app, &caller, &session).await?;
     }
     let publisher = app.runtime.publisher();
     let envelopes: Vec<_> = events.iter().map(|event| publisher.envelope(event)).collect();
@@ -63,9 +63,9 @@ pub(super) fn named(id: Result<Path<String>, PathRejection>) -> Result<SessionId
 }
 
 /// Whether there is such a session: every one begins with a fact, and one whose facts are gone has a gap.
-pub(super) async fn exists(app: &App, session: &SessionId) -> Result<(), Error> {
+pub(super) async fn exists(app: &App, caller: &Caller, session: &SessionId) -> Result<(), Error> {
     let everything = EventFilter::default();
-    let page = app.runtime.events(&app.caller(), session, Cursor::START, 1, &everything).await?;
+    let page = app.runtime.events(caller, session, Cursor::START, 1, &everything).await?;
     if page.events.is_empty() && page.gap.is_none() {
         return Err(Error::not_found("session", session));
     }

@@ -10,6 +10,7 @@
 
 mod blob;
 mod body;
+mod channel;
 mod command;
 mod events;
 mod frame;
@@ -75,6 +76,8 @@ struct App {
     /// How many more large bodies may be read.
     large: Arc<Semaphore>,
     settings: Settings,
+    /// Who holds which channel.
+    holders: channel::Holders,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
 }
@@ -111,13 +114,21 @@ pub async fn serve_with(
         waiting: Arc::new(Semaphore::new(command::WAITING_MAX)),
         large: Arc::new(Semaphore::new(command::LARGE_MAX)),
         settings,
+        holders: channel::Holders::new(),
         stopping: stopping.clone(),
     };
+    let (holders, channels, readers) = (app.holders.clone(), app.holders.clone(), app.runtime.clone());
     let app = router(app, is_local);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);
     });
+    // Channels are not requests, so the server does not wait for them.
+    let server = async {
+        let served = server.await;
+        channels.drain().await;
+        served
+    };
     let too_long = async {
         let mut stopping = stopping;
         // An error means that the server is gone: then the other branch ends.
@@ -130,10 +141,23 @@ pub async fn serve_with(
         biased;
         served = server => served,
         () = metrics::upkeep() => Ok(()),
+        () = holders.listen(&readers) => Ok(()),
+        () = tidy(&readers) => Ok(()),
         () = too_long => {
             tracing::warn!(seconds = DRAIN_MAX.as_secs(), "requests that did not end are cut off");
             Ok(())
         }
+    }
+}
+
+/// Forgets what readers share and nobody asks for.
+async fn tidy(runtime: &Runtime) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        runtime.readers().tidy();
+        let (feeds, bytes) = runtime.readers().size();
+        ::metrics::gauge!("cadre_reader_feeds").set(feeds as f64);
+        ::metrics::gauge!("cadre_reader_bytes").set(bytes as f64);
     }
 }
 
@@ -154,6 +178,7 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/v1/commands/{name}", post(command::execute))
         .route("/v1/sessions/{id}/events", get(events::page))
         .route("/v1/sessions/{id}/stream", get(stream::follow))
+        .route("/v1/channel", get(channel::open))
         .route("/v1/blobs/{ref}", get(blob::read))
         .route("/openapi.json", get(openapi::document))
         .route("/healthz", get(health::alive))

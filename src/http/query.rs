@@ -63,14 +63,19 @@ fn invalid(field: &str, error: InvalidId) -> Error {
 
 /// Classes and families: `turn.completed,tool.*`.
 fn types(text: &str, types: &mut Vec<String>) -> Result<(), Error> {
-    for pattern in text.split(',').map(str::trim) {
+    types.extend(text.split(',').map(|pattern| pattern.trim().to_owned()));
+    check_types(types)
+}
+
+/// Whether these are classes and families, and not too many.
+pub(super) fn check_types(types: &[String]) -> Result<(), Error> {
+    for pattern in types {
         let name = pattern.strip_suffix('*').unwrap_or(pattern);
         let word = |byte: u8| byte.is_ascii_lowercase() || byte == b'.' || byte == b'_';
         if pattern.is_empty() || pattern.len() > 64 || !name.bytes().all(word) {
             let message = "must be classes of events such as turn.completed,tool.*";
             return Err(Error::invalid("types", message));
         }
-        types.push(pattern.to_owned());
     }
     if types.len() > TYPES_MAX {
         return Err(Error::invalid(

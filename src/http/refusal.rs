@@ -36,17 +36,15 @@ impl Refusal {
 
     /// A bug. What it was goes into the log, under the id that the caller gets.
     pub(super) fn internal(what: &str) -> Self {
-        let incident = format!("inc_{:016x}", rand::rngs::OsRng.try_next_u64().unwrap_or_default());
-        tracing::error!(%incident, what, "internal error");
-        Error::internal(incident).into()
+        bug(what).into()
     }
 }
 
-impl Refusal {
-    /// The envelope.
-    pub(super) fn to_json(&self) -> serde_json::Value {
-        self.error.to_json()
-    }
+/// A bug, as callers are told of it.
+pub(super) fn bug(what: &str) -> Error {
+    let incident = format!("inc_{:016x}", rand::rngs::OsRng.try_next_u64().unwrap_or_default());
+    tracing::error!(%incident, what, "internal error");
+    Error::internal(incident)
 }
 
 impl From<Error> for Refusal {

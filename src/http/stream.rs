@@ -41,11 +41,11 @@ pub(super) async fn follow(
     let last = headers.get(LAST_EVENT_ID).map(|id| query::cursor(LAST_EVENT_ID, id.to_str().unwrap_or("")));
     let (first, after) = match last.transpose()?.or(wanted.after) {
         Some(after) => {
-            events::exists(&app, &session).await?;
+            events::exists(&app, &app.caller(), &session).await?;
             (None, after)
         }
         None => {
-            let (snapshot, cursor) = snapshot(&app, &session).await?;
+            let (snapshot, cursor) = command::snapshot(&app, &app.caller(), &session).await?;
             (Some(Frames::default().with("snapshot", Some(cursor), &snapshot)), cursor)
         }
     };
@@ -69,17 +69,6 @@ pub(super) async fn follow(
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, Body::from_stream(body)).into_response())
-}
-
-/// The session as it stands, and where in the feed that is.
-async fn snapshot(app: &App, session: &SessionId) -> Result<(Value, Cursor), Refusal> {
-    let arguments = json!({ "sessionId": session });
-    let answer = command::call(app, "get_session", arguments, None, app.runtime.deadline()).await?;
-    let said = || answer.result.get("cursor")?.as_str()?.parse().ok();
-    match answer.cursor.or_else(said) {
-        Some(cursor) => Ok((answer.result, cursor)),
-        None => Err(Refusal::internal("a snapshot of a session without a cursor")),
-    }
 }
 
 /// One client that follows.
@@ -133,13 +122,13 @@ impl Following {
     async fn repaired(&mut self, (from, to): (Cursor, Cursor)) -> Frames {
         let (app, session) = (&self.app, &self.session);
         app.runtime.snapshot_repaired(&app.caller(), session, from, to).await;
-        match snapshot(app, session).await {
+        match command::snapshot(app, &app.caller(), session).await {
             Ok((snapshot, cursor)) => {
                 self.follow = app.runtime.follow(&app.caller(), session, cursor, self.filter.clone());
                 let gap = json!({ "sessionId": session, "from": from, "to": to, "reason": "trimmed" });
                 Frames::default().with("gap", None, &gap).with("snapshot", Some(cursor), &snapshot)
             }
-            Err(refusal) => self.broken(&refusal.to_json()),
+            Err(error) => self.broken(&error.to_json()),
         }
     }
 

@@ -11,7 +11,7 @@ use cadre_cluster::{
 };
 use futures::TryStreamExt;
 
-use super::{Request, Runtime, request::unreadable};
+use super::{Caller, Request, Runtime, request::unreadable};
 use crate::{
     control::Error,
     entity::{Session, records, session},
@@ -70,6 +70,13 @@ impl Runtime {
         let stored = self.store.begin().snapshot_get(&key).await.map_err(unreadable)?;
         let stored = stored.ok_or_else(|| Error::not_found("action", action))?;
         codec::decode(&stored).map_err(unreadable)
+    }
+
+    /// Whether somebody is waited for to decide that.
+    pub async fn is_pending(&self, caller: &Caller, action: &ActionId) -> bool {
+        let key = keys::data(&caller.tenant, &records::action(action));
+        let Ok(Some(stored)) = self.store.begin().snapshot_get(&key).await else { return false };
+        codec::decode::<records::Owner>(&stored).is_ok_and(|owner| owner.status.is_none())
     }
 
     /// The ids of a list, from after a position, with what `look` makes of each: `None` leaves it out. Where to go on,

@@ -25,7 +25,7 @@ use std::{sync::Arc, time::Duration};
 
 use cadre_cluster::{
     bus::Bus,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     host::{Client, HostConfig, Kinds, Node, StartError},
     store::Store,
 };
@@ -186,6 +186,11 @@ impl Runtime {
     /// What runs may reach.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Who follows feeds here.

@@ -97,7 +97,7 @@ pub fn all_taken_subjects(cluster: &str) -> Subject {
 
 /// Somebody else has the channel.
 fn lost(channel: &ChannelId) -> Error {
-    Error::conflict("taken_over", format_args!("the channel {channel} was taken up by another connection"))
+    Error::conflict("taken_over", format!("the channel {channel} was taken up by another connection"))
 }
 
 impl Runtime {
