@@ -6,9 +6,7 @@ use super::{Request, Runtime};
 use crate::{
     control::{
         Error,
-        args::{
-            EvaluatePermission, ResolvePermission, TerminateProcess, WriteProcessStdin,
-        },
+        args::{EvaluatePermission, ResolvePermission, TerminateProcess, WriteProcessStdin},
         result::{Answer, PermissionState, PermissionVerdict, ProcessState, VerdictRule},
     },
     entity::{Named, Session, kind, session::Command},

@@ -8,6 +8,7 @@ use futures::{
     future::BoxFuture,
     stream::{FuturesUnordered, SplitSink, SplitStream},
 };
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
@@ -21,7 +22,7 @@ use super::{
 use crate::{
     control::{Error, check},
     fact::{Cursor, id::SessionId},
-    http::App,
+    http::{App, body::BODY_BYTES_MAX},
     runtime::{
         Caller,
         channels::{Hold, Peer, Taken, Wanted},
@@ -236,9 +237,8 @@ impl Connection {
             return;
         }
         let (runtime, caller, hold) = (self.app.runtime.clone(), self.caller.clone(), self.hold().clone());
-        self.tells.push(Box::pin(async move {
-            Done::Acked(runtime.acknowledge(&caller, &hold, &acks).await)
-        }));
+        self.tells
+            .push(Box::pin(async move { Done::Acked(runtime.acknowledge(&caller, &hold, &acks).await) }));
     }
 
     fn done(&mut self, done: Done) -> Result<(), End> {
@@ -266,8 +266,7 @@ impl Connection {
             Some(Ok(message)) => message,
         };
         self.heard = Instant::now();
-        let value = self.encoding.read(&message).map_err(|what| End::Violation(what.into()))?;
-        match Said::read(value) {
+        match Said::read(value(self.encoding, &message)?) {
             Ok(said) => self.said(said).await,
             Err(Misread { error, command: Some(id) }) => {
                 self.answer(&id, &Err(error));
@@ -378,9 +377,23 @@ async fn ended(notice: &Notice) {
 fn broken(error: &axum::Error) -> End {
     let text = error.to_string();
     // The only ones that the client can do something about; what else there is are kinds of being gone.
-    let violation = ["too long", "utf-8", "UTF-8", "protocol", "Protocol"].iter().any(|word| text.contains(word));
+    let violation =
+        ["too long", "utf-8", "UTF-8", "protocol", "Protocol"].iter().any(|word| text.contains(word));
     let gone = ["reset", "Reset without closing", "closed"].iter().any(|word| text.contains(word));
     if violation && !gone { End::Violation(text) } else { End::Gone }
+}
+
+/// What a frame holds, if it is one and not too large.
+fn value(encoding: Encoding, message: &Message) -> Result<Value, End> {
+    let bytes = match message {
+        Message::Text(text) => text.len(),
+        Message::Binary(bytes) => bytes.len(),
+        _ => 0,
+    };
+    if bytes > BODY_BYTES_MAX {
+        return Err(End::Refused(Error::too_large(BODY_BYTES_MAX as u64, bytes as u64)));
+    }
+    encoding.read(message).map_err(|what| End::Violation(what.into()))
 }
 
 async fn send(sink: &mut SplitSink<WebSocket, Message>, batch: Vec<Message>) -> Result<(), axum::Error> {
@@ -412,8 +425,9 @@ async fn welcome(
     };
     let taken = app.runtime.take_channel(&caller, &wanted).await.map_err(End::Refused)?;
     let subscribed = taken.listened.iter();
-    let subscriptions =
-        subscribed.map(|(session, acked)| Subscribed { session_id: session.clone(), acked: *acked }).collect();
+    let subscriptions = subscribed
+        .map(|(session, acked)| Subscribed { session_id: session.clone(), acked: *acked })
+        .collect();
     let told = Told::Welcome {
         channel_id: &taken.hold.channel,
         resume_token: &taken.token,
@@ -453,8 +467,7 @@ async fn hello(encoding: Encoding, stream: &mut SplitStream<WebSocket>) -> Resul
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
             Some(Ok(message)) => message,
         };
-        let value = encoding.read(&message).map_err(|what| End::Violation(what.into()))?;
-        return match Said::read(value) {
+        return match Said::read(value(encoding, &message)?) {
             Ok(Said::Hello(hello)) => Ok(hello),
             Ok(_) => Err(End::Violation("the first frame is hello".into())),
             Err(misread) => Err(End::Refused(misread.error)),
@@ -484,7 +497,13 @@ async fn farewell(encoding: Encoding, sink: &mut SplitSink<WebSocket, Message>, 
     let again = matches!(end, End::Told(Ending::Draining) | End::Silent).then_some(RECONNECT_AFTER_MS);
     frames.push(encoding.write(&Told::Bye { reason: &reason, reconnect_after_ms: again }));
     // What fits into a close frame.
-    let reason: String = reason.chars().scan(0, |bytes, c| { *bytes += c.len_utf8(); (*bytes <= 120).then_some(c) }).collect();
+    let reason: String = reason
+        .chars()
+        .scan(0, |bytes, c| {
+            *bytes += c.len_utf8();
+            (*bytes <= 120).then_some(c)
+        })
+        .collect();
     frames.push(Message::Close(Some(CloseFrame { code: end.close_code(), reason: reason.into() })));
     // An error says that the client has gone, which is no news.
     let _ = tokio::time::timeout(GOODBYE_MAX, send(sink, frames)).await;

@@ -72,7 +72,9 @@ impl Connection {
 
     /// Follows a session no more.
     pub(super) fn unsubscribe(&mut self, session: &SessionId) {
-        let Some(index) = self.subscriptions.iter().position(|known| known.session == *session) else { return };
+        let Some(index) = self.subscriptions.iter().position(|known| known.session == *session) else {
+            return;
+        };
         self.forget(index);
         let (runtime, caller, hold) = (self.app.runtime.clone(), self.caller.clone(), self.hold().clone());
         let session = session.clone();
@@ -151,7 +153,8 @@ impl Connection {
             }
         }
         self.credit.take(sent);
-        metrics::counter!("cadre_channel_events_total", "encoding" => self.encoding.name()).increment(sent as u64);
+        metrics::counter!("cadre_channel_events_total", "encoding" => self.encoding.name())
+            .increment(sent as u64);
         if let Some(last) = events.last().filter(|_| !subscription.catches_up) {
             let lag = self.app.runtime.now().0.saturating_sub(last.event.fact.at.0);
             metrics::histogram!("cadre_channel_lag_seconds").record(lag as f64 / 1_000.0);
@@ -191,7 +194,11 @@ impl Connection {
         }));
         let gap = Told::Gap { session_id: &session, from, to, reason: "trimmed" };
         batch.push(self.encoding.write(&gap));
-        batch.push(self.encoding.write(&Told::Snapshot { session_id: &session, cursor, snapshot: &snapshot }));
+        batch.push(self.encoding.write(&Told::Snapshot {
+            session_id: &session,
+            cursor,
+            snapshot: &snapshot,
+        }));
         let subscription = &mut self.subscriptions[index];
         subscription.follower.go_to(cursor);
         subscription.catches_up = true;
@@ -240,7 +247,9 @@ impl Connection {
         self.commands.push(Box::pin(async move {
             let deadline = command::patience(&app, &name, &args);
             let answer = match command::key_fits(idempotency_key.as_deref()) {
-                Ok(()) => command::call(&app, &caller, &name, args, idempotency_key.as_deref(), deadline).await,
+                Ok(()) => {
+                    command::call(&app, &caller, &name, args, idempotency_key.as_deref(), deadline).await
+                }
                 Err(error) => Err(error),
             };
             if let Some(((action, session), decision)) = question {

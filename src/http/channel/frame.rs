@@ -209,13 +209,15 @@ mod tests {
         let cursor = Cursor::START;
         let read = |value| Said::read(value).unwrap();
         assert_eq!(read(json!({ "op": "hello" })), Said::Hello(Hello::default()));
-        let subscribe = json!({ "op": "subscribe", "sessionId": "sess_1", "after": cursor, "types": ["tool.*"] });
+        let subscribe =
+            json!({ "op": "subscribe", "sessionId": "sess_1", "after": cursor, "types": ["tool.*"] });
         let Said::Subscribe(subscribe) = read(subscribe) else { panic!("another frame") };
         assert_eq!((subscribe.after, subscribe.snapshot, subscribe.types.len()), (Some(cursor), None, 1));
         let ack = json!({ "op": "ack", "sessionId": "sess_1", "cursor": cursor, "unknown": 1 });
         assert_eq!(read(ack), Said::Ack(Ack { session_id: session, cursor }));
         assert_eq!(read(json!({ "op": "credit", "events": 7 })), Said::Credit(Credit { events: 7 }));
-        let Said::Command(command) = read(json!({ "op": "command", "id": "1", "name": "get_session" })) else {
+        let Said::Command(command) = read(json!({ "op": "command", "id": "1", "name": "get_session" }))
+        else {
             panic!("another frame")
         };
         assert_eq!((command.args, command.idempotency_key), (Value::Null, None));
@@ -223,7 +225,8 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused_with_the_field() {
-        let field = |value| Said::read(value).unwrap_err().error.field().map(str::to_owned).unwrap_or_default();
+        let field =
+            |value| Said::read(value).unwrap_err().error.field().map(str::to_owned).unwrap_or_default();
         assert_eq!(field(json!([])), "");
         assert_eq!(field(json!({ "op": 1 })), "op");
         assert_eq!(field(json!({ "op": "helo" })), "op");

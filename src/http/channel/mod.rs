@@ -28,6 +28,9 @@ use crate::control::{Code, Error};
 
 /// How much is read from the network at once. Frames are small, and every connection has such a buffer.
 const READ_BYTES: usize = 4 * 1024;
+/// The largest frame that is read. One over [`BODY_BYTES_MAX`] is refused, and one over this breaks the connection: a
+/// client that is still sending then never hears why.
+const DISCARDED_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
 /// How much is collected before it is written to the network.
 const WRITE_BYTES: usize = 8 * 1024;
 
@@ -58,8 +61,8 @@ pub(super) async fn open(
     Ok(upgrade
         .read_buffer_size(READ_BYTES)
         .write_buffer_size(WRITE_BYTES)
-        .max_message_size(BODY_BYTES_MAX)
-        .max_frame_size(BODY_BYTES_MAX)
+        .max_message_size(DISCARDED_BYTES_MAX)
+        .max_frame_size(DISCARDED_BYTES_MAX)
         .on_upgrade(move |socket| async move {
             let _place = place;
             // On the heap: the task is as large as its largest moment, and most of its time nothing happens.

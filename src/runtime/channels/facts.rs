@@ -62,12 +62,7 @@ pub struct Peer {
 
 impl Runtime {
     /// Takes note that a channel listens to a session, which is there.
-    pub async fn listen(
-        &self,
-        caller: &Caller,
-        hold: &Hold,
-        session: &SessionId,
-    ) -> Result<Listens, Error> {
+    pub async fn listen(&self, caller: &Caller, hold: &Hold, session: &SessionId) -> Result<Listens, Error> {
         let path = keys::data(&caller.tenant, &records::listened(&hold.channel, session));
         let mut attempt = Attempt::idempotent();
         loop {
@@ -78,7 +73,8 @@ impl Runtime {
                 former.map(|former| codec::decode(&former)).transpose().map_err(unreadable)?;
             if former.is_none() {
                 if channel.sessions >= SESSIONS_MAX {
-                    let message = format!("a channel listens to at most {SESSIONS_MAX} sessions: open another");
+                    let message =
+                        format!("a channel listens to at most {SESSIONS_MAX} sessions: open another");
                     return Err(Error::rate_limited(60_000, message).with("limit", SESSIONS_MAX));
                 }
                 channel.sessions += 1;
@@ -224,7 +220,13 @@ impl Runtime {
     }
 
     /// Adds facts to a session, once for each key; without one as often as this is called.
-    async fn tell(&self, caller: &Caller, session: &SessionId, facts: Vec<Fact>, key: &str) -> Option<Cursor> {
+    async fn tell(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        facts: Vec<Fact>,
+        key: &str,
+    ) -> Option<Cursor> {
         let address = Address::new(&caller.tenant, kind::SESSION, session.as_str()).ok()?;
         let command = as_command(&address, facts);
         let key = Some(key).filter(|key| !key.is_empty());

@@ -162,7 +162,10 @@ impl Runtime {
             generation: former.as_ref().map_or(0, |former| former.generation) + 1,
             connected: true,
             seen: now,
-            peer_role: wanted.peer_role.clone().or(former.as_ref().and_then(|former| former.peer_role.clone())),
+            peer_role: wanted
+                .peer_role
+                .clone()
+                .or(former.as_ref().and_then(|former| former.peer_role.clone())),
             heartbeat_ms: heartbeat_ms.unwrap_or(HEARTBEAT_MS),
             sessions: former.as_ref().map_or(0, |former| former.sessions),
             expires: now.after(KEPT),
@@ -244,7 +247,13 @@ impl Runtime {
         record.map(|record| codec::decode(&record).map_err(unreadable)).transpose()
     }
 
-    fn put_channel(&self, tx: &mut Transaction, caller: &Caller, channel: &ChannelId, record: &ChannelRecord) {
+    fn put_channel(
+        &self,
+        tx: &mut Transaction,
+        caller: &Caller,
+        channel: &ChannelId,
+        record: &ChannelRecord,
+    ) {
         let tenant = &caller.tenant;
         tx.set(keys::data(tenant, &records::channel(channel)), codec::encode(record));
         tx.set(keys::data(tenant, &records::channel_expiry(record.expires, channel)), bytes::Bytes::new());
@@ -258,7 +267,12 @@ impl Runtime {
         }
         let expiry = records::channel_expiry(record.expires, channel);
         tx.clear(keys::data(&caller.tenant, &expiry));
-        self.put_channel(tx, caller, channel, &ChannelRecord { seen: now, expires: now.after(KEPT), ..record });
+        self.put_channel(
+            tx,
+            caller,
+            channel,
+            &ChannelRecord { seen: now, expires: now.after(KEPT), ..record },
+        );
     }
 
     pub(super) async fn reconnect_channel(
@@ -268,8 +282,13 @@ impl Runtime {
     ) -> Result<Answer<Reconnected>, Error> {
         for (index, from) in args.sessions.iter().enumerate() {
             if let Some(after) = from.after {
-                self.check_reached(request.caller, &from.session_id, after, &format!("sessions[{index}].after"))
-                    .await?;
+                self.check_reached(
+                    request.caller,
+                    &from.session_id,
+                    after,
+                    &format!("sessions[{index}].after"),
+                )
+                .await?;
             }
         }
         let wanted = Wanted {
@@ -293,7 +312,13 @@ impl Runtime {
             let missing = self.feed(request.caller, &session).read(acked.unwrap_or(Cursor::START), 1).await;
             let repaired = missing.map_err(unreadable)?.gap.is_some() && acked.is_some();
             let told = self
-                .tell_listens(request.caller, &taken, &session, (&listens, &Peer::default()), (acked, repaired))
+                .tell_listens(
+                    request.caller,
+                    &taken,
+                    &session,
+                    (&listens, &Peer::default()),
+                    (acked, repaired),
+                )
                 .await;
             cursor = cursor.max(told);
             subscriptions.push(Subscription {
@@ -347,7 +372,8 @@ impl Runtime {
         cursor: Cursor,
         field: &str,
     ) -> Result<(), Error> {
-        let end = self.feed(caller, session).snapshot_cursor(&self.store.begin()).await.map_err(unreadable)?;
+        let end =
+            self.feed(caller, session).snapshot_cursor(&self.store.begin()).await.map_err(unreadable)?;
         if cursor <= end {
             return Ok(());
         }

@@ -41,7 +41,11 @@ pub(super) fn refused() -> Error {
 
 impl Runtime {
     /// A token for a channel.
-    pub(super) async fn token_of_channel(&self, caller: &Caller, channel: &ChannelId) -> Result<String, Error> {
+    pub(super) async fn token_of_channel(
+        &self,
+        caller: &Caller,
+        channel: &ChannelId,
+    ) -> Result<String, Error> {
         let said = Said { tenant: &caller.tenant, channel: channel.as_str(), at: self.clock.now() };
         self.signer.sign(PURPOSE, &said.write()).await.map_err(unreadable)
     }

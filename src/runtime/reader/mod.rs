@@ -24,8 +24,8 @@ use std::{
 use cadre_cluster::feed::{Feed, Tail, TailConfig};
 use tokio::{sync::Notify, task::AbortHandle, time::Instant};
 
-use self::{page::Page, pages::Pages};
 pub use self::page::{Form, SharedEvent};
+use self::{page::Page, pages::Pages};
 use super::{Caller, Runtime};
 use crate::{
     control::Error,

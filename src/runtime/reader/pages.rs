@@ -55,7 +55,8 @@ impl Pages {
             return;
         }
         while self.bytes + page.bytes > FEED_BYTES_MAX {
-            let Some(oldest) = self.pages.iter().min_by_key(|(_, kept)| kept.asked).map(|(from, _)| *from) else {
+            let Some(oldest) = self.pages.iter().min_by_key(|(_, kept)| kept.asked).map(|(from, _)| *from)
+            else {
                 break;
             };
             self.remove(oldest);
