@@ -23,6 +23,13 @@ impl Frames {
         self
     }
 
+    /// With one that [`Self::into_bytes`] gave.
+    #[must_use]
+    pub(super) fn with_rendered(mut self, frame: &Bytes) -> Self {
+        self.0.push_str(std::str::from_utf8(frame).expect("frames are text"));
+        self
+    }
+
     /// A sign of life that readers ignore.
     pub(super) fn comment() -> Self {
         Self(": still here\n\n".into())

@@ -6,7 +6,7 @@
 //! Where that is no longer kept, it is told of the gap, given a snapshot that stands for everything up to it, and then
 //! what comes after the snapshot. The gap has no id: whoever loses the connection before the snapshot is told again.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     body::Body,
@@ -20,10 +20,16 @@ use tokio::sync::watch;
 
 use super::{App, command, events, frame::Frames, query, query::Wanted, refusal::Refusal};
 use crate::{
+    control::Error,
     fact::{Cursor, id::SessionId},
-    runtime::{EventFilter, EventPage, Follow},
+    runtime::{
+        EventFilter, EventPage, Follow,
+        reader::{Bell, Follower, Form, Found, SharedEvent},
+    },
 };
 
+/// How many events are sent together.
+const PAGE_EVENTS: usize = 256;
 /// When to come back after a goodbye.
 const RECONNECT_AFTER_MS: u64 = 1_000;
 /// The header with which a client says what it has seen.
@@ -51,7 +57,7 @@ pub(super) async fn follow(
     };
     let following = Following {
         first,
-        follow: app.runtime.follow(&app.caller(), &session, after, wanted.filter.clone()),
+        source: Source::new(&app, &session, after, &wanted.filter).await?,
         filter: wanted.filter,
         session,
         stopping: app.stopping.clone(),
@@ -71,11 +77,61 @@ pub(super) async fn follow(
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
+/// Where events come from: what all who follow the whole session share, or an index of its own.
+enum Source {
+    Shared(Follower, Arc<Bell>),
+    Indexed(Box<Follow>),
+}
+
+/// What a source has next.
+enum Next {
+    Shared(Vec<Arc<SharedEvent>>),
+    Own(EventPage),
+    Gap(Cursor, Cursor),
+}
+
+impl Source {
+    async fn new(app: &App, session: &SessionId, after: Cursor, filter: &EventFilter) -> Result<Self, Error> {
+        let caller = app.caller();
+        if filter.is_indexed() {
+            return Ok(Self::Indexed(Box::new(app.runtime.follow(&caller, session, after, filter.clone()))));
+        }
+        let follower = app.runtime.follower(&caller, session, after).await?;
+        let bell = Arc::new(Bell::new());
+        follower.ring(&bell);
+        Ok(Self::Shared(follower, bell))
+    }
+
+    /// What comes next. Safe to drop while waiting.
+    async fn next(&mut self, filter: &EventFilter) -> Result<Next, Error> {
+        match self {
+            Self::Indexed(follow) => Ok(match follow.next().await? {
+                EventPage { gap: Some((from, to)), .. } => Next::Gap(from, to),
+                page => Next::Own(page),
+            }),
+            Self::Shared(follower, bell) => loop {
+                match follower.find(PAGE_EVENTS).await? {
+                    Found::Gap(from, to) => return Ok(Next::Gap(from, to)),
+                    Found::Events(mut events) => {
+                        events.retain(|event| filter.passes(&event.event));
+                        if !events.is_empty() {
+                            return Ok(Next::Shared(events));
+                        }
+                    }
+                }
+                while !follower.is_behind() {
+                    bell.notified().await;
+                }
+            },
+        }
+    }
+}
+
 /// One client that follows.
 struct Following {
     /// What comes before everything else.
     first: Option<Frames>,
-    follow: Follow,
+    source: Source,
     filter: EventFilter,
     app: App,
     session: SessionId,
@@ -96,12 +152,13 @@ impl Following {
             biased;
             // An error means that the server is gone, which is as good as stopping.
             _ = self.stopping.wait_for(|stopping| *stopping) => None,
-            page = tokio::time::timeout(self.app.settings.sign_of_life_every, self.follow.next()) => Some(page),
+            page = tokio::time::timeout(self.app.settings.sign_of_life_every, self.source.next(&self.filter)) => Some(page),
         };
         Some(match page {
             Some(Err(_)) => Frames::comment(),
-            Some(Ok(Ok(EventPage { gap: Some(gap), .. }))) => self.repaired(gap).await,
-            Some(Ok(Ok(page))) => self.frames(&page),
+            Some(Ok(Ok(Next::Gap(from, to)))) => self.repaired((from, to)).await,
+            Some(Ok(Ok(Next::Own(page)))) => self.frames(&page),
+            Some(Ok(Ok(Next::Shared(events)))) => self.shared_frames(&events),
             Some(Ok(Err(error))) => self.broken(&error.to_json()),
             None => {
                 self.is_over = true;
@@ -118,13 +175,27 @@ impl Following {
         })
     }
 
+    fn shared_frames(&self, events: &[Arc<SharedEvent>]) -> Frames {
+        let publisher = self.app.runtime.publisher();
+        events.iter().fold(Frames::default(), |frames, event| {
+            let frame = event.rendered(Form::ServerSent, |event| {
+                let frame = Frames::default().with("fact", Some(event.cursor), &publisher.envelope(event));
+                frame.into_bytes()
+            });
+            frames.with_rendered(&frame)
+        })
+    }
+
     /// A snapshot in place of what is missing: the tail begins right after it.
     async fn repaired(&mut self, (from, to): (Cursor, Cursor)) -> Frames {
         let (app, session) = (&self.app, &self.session);
         app.runtime.snapshot_repaired(&app.caller(), session, from, to).await;
         match command::snapshot(app, &app.caller(), session).await {
             Ok((snapshot, cursor)) => {
-                self.follow = app.runtime.follow(&app.caller(), session, cursor, self.filter.clone());
+                self.source = match Source::new(app, session, cursor, &self.filter).await {
+                    Ok(source) => source,
+                    Err(error) => return self.broken(&error.to_json()),
+                };
                 let gap = json!({ "sessionId": session, "from": from, "to": to, "reason": "trimmed" });
                 Frames::default().with("gap", None, &gap).with("snapshot", Some(cursor), &snapshot)
             }

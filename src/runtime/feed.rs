@@ -37,6 +37,11 @@ impl EventFilter {
                 || self.types.iter().any(|type_| matches(type_, event.fact.event_type())))
     }
 
+    /// Whether an index finds it: then nobody else reads the same.
+    pub fn is_indexed(&self) -> bool {
+        self.index().is_some()
+    }
+
     /// The index that finds most of it.
     fn index(&self) -> Option<Filter> {
         let term = match (&self.task, &self.subagent, &self.turn) {
