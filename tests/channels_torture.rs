@@ -18,7 +18,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use cadre::{
@@ -39,7 +39,7 @@ use channel::{Channel, JSON, MSGPACK};
 use common::turn;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::{net::TcpListener, sync::oneshot, time::Instant};
 
 const NODES: usize = 3;
 const SESSIONS: usize = 20;

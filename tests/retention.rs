@@ -557,3 +557,57 @@ async fn p9_a_look_is_bounded_and_what_cannot_be_removed_keeps_nothing_else_wait
     assert_eq!(world.left("local").await.keys().collect::<Vec<_>>(), ["blob_0000"]);
     node.0.stop().await;
 }
+
+#[tokio::test]
+async fn a_channel_that_nobody_comes_back_to_is_forgotten_and_its_sessions_told_once() {
+    use cadre::{
+        fact::id::{ChannelId, SessionId},
+        runtime::channels::{KEPT, Peer, Wanted},
+    };
+    let world = World::new(Retention::default());
+    let node = world.node("one").await;
+    let local = Caller::local();
+    node.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    let session = SessionId::parse("sess_a").unwrap();
+    let channel = ChannelId::parse("chan_1").unwrap();
+    let wanted = Wanted { channel: Some(channel.clone()), ..Wanted::default() };
+    let taken = node.0.take_channel(&local, &wanted).await.unwrap();
+    let listens = node.0.listen(&local, &taken.hold, &session).await.unwrap();
+    let peer = Peer::default();
+    node.0.tell_listens(&local, &taken, &session, (&listens, &peer), (None, false)).await;
+    // Its gateway dies here. As long as it is remembered it can be taken up.
+    world.pass(KEPT - HOUR);
+    assert_eq!(node.0.sweep().await.channels, 0);
+    let resumed = Wanted { token: Some(taken.token.clone()), ..Wanted::default() };
+    let again = node.0.take_channel(&local, &resumed).await.unwrap();
+    assert_eq!((again.resumed, &again.hold.channel), (true, &channel));
+    world.pass(KEPT + HOUR);
+    let (one, two) = tokio::join!(node.0.sweep(), node.0.sweep());
+    assert!(one.channels + two.channels >= 1);
+    let events = node.events_as(&local, "sess_a").await;
+    let of = |class: &str| events.iter().filter(|event| event["type"] == class).collect::<Vec<_>>();
+    assert_eq!((of("channel.connected").len(), of("channel.disconnected").len()), (1, 1));
+    assert_eq!(of("channel.disconnected")[0]["payload"]["reason"], "lost");
+    // Its name is free, its token is not good any more.
+    let refused = node.0.take_channel(&local, &resumed).await.unwrap_err();
+    assert_eq!(refused.field(), Some("resumeToken"));
+    assert!(!node.0.take_channel(&local, &wanted).await.unwrap().resumed);
+    node.0.stop().await;
+}
+
+#[tokio::test]
+async fn p8_a_resume_token_is_worth_nothing_to_another_tenant() {
+    use cadre::runtime::channels::Wanted;
+    let world = World::new(Retention::default());
+    let node = world.node("one").await;
+    let other = Caller { tenant: "other".into(), name: "other".into() };
+    let taken = node.0.take_channel(&Caller::local(), &Wanted::default()).await.unwrap();
+    let stolen = Wanted { token: Some(taken.token.clone()), ..Wanted::default() };
+    let refused = node.0.take_channel(&other, &stolen).await.unwrap_err();
+    let forged = Wanted { token: Some(format!("{}x", taken.token)), ..Wanted::default() };
+    assert_eq!(refused, node.0.take_channel(&other, &forged).await.unwrap_err(), "as if it were forged");
+    // The same name is another channel.
+    let named = Wanted { channel: Some(taken.hold.channel.clone()), ..Wanted::default() };
+    assert!(!node.0.take_channel(&other, &named).await.unwrap().resumed);
+    node.0.stop().await;
+}

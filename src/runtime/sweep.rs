@@ -1,4 +1,4 @@
-//! Removing what has expired: blobs, and what is remembered of idempotency keys.
+//! Removing what has expired: blobs, channels, and what is remembered of idempotency keys.
 //!
 //! Every node looks from time to time, tenant by tenant, and removes a bounded number of things at each look. Nobody has to
 //! be elected for that, because each removal may be begun by any number of sweepers and ends once: transactions read what
@@ -22,7 +22,7 @@ use futures::{StreamExt, stream};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::request::forget_keys;
+use super::{channels::forget_channels, request::forget_keys};
 use crate::{
     blob::{BlobError, BlobMeta, Blobs, Due, Retention},
     control::{Code, Error},
@@ -43,6 +43,8 @@ const AT_ONCE: usize = 8;
 const KEYS_MAX: usize = 10_000;
 /// Keys in one transaction.
 const KEYS_PAGE: usize = 250;
+/// Channels of one tenant at one look.
+const CHANNELS_MAX: usize = 50;
 /// How soon to look again when something was removed and something was left.
 const SOON: Duration = Duration::from_millis(200);
 /// How long a session may take to tell of a blob.
@@ -57,6 +59,8 @@ pub struct Swept {
     pub blobs: u64,
     /// How large they were.
     pub blob_bytes: u64,
+    /// Channels that were forgotten.
+    pub channels: u64,
     /// Idempotency keys that were forgotten.
     pub keys: u64,
     /// What could not be removed, and will be tried again.
@@ -139,7 +143,7 @@ impl Sweeper {
                 // Nodes that were started together do not look together.
                 tokio::time::sleep(pause.mul_f64(dice.random_range(0.75..1.0))).await;
                 let swept = looking.look().await;
-                let soon = swept.more && swept.blobs + swept.keys > 0;
+                let soon = swept.more && swept.blobs + swept.keys + swept.channels > 0;
                 pause = if soon { looking.every.min(SOON) } else { looking.every };
             }
         });
@@ -163,11 +167,13 @@ impl Sweeper {
             let Some(tenant) = tenant else { break };
             self.sweep_blobs(&tenant, &mut swept).await;
             self.sweep_keys(&tenant, &mut swept).await;
+            self.sweep_channels(&tenant, &mut swept).await;
             rest = KeyRange::new(keys::tenant(&tenant).end, rest.end);
         }
         metrics::counter!("cadre_blobs_expired_total").increment(swept.blobs);
         metrics::counter!("cadre_blobs_expired_bytes_total").increment(swept.blob_bytes);
         metrics::counter!("cadre_idempotency_keys_expired_total").increment(swept.keys);
+        metrics::counter!("cadre_channels_forgotten_total").increment(swept.channels);
         metrics::counter!("cadre_sweep_failures_total").increment(swept.failures);
         swept
     }
@@ -248,6 +254,20 @@ impl Sweeper {
                 Ok(self.blobs.forget(tenant, due).await?)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn sweep_channels(&self, tenant: &str, swept: &mut Swept) {
+        let now = self.clock.now();
+        match forget_channels(&self.store, &self.client, tenant, now, CHANNELS_MAX).await {
+            Ok(count) => {
+                swept.channels += count as u64;
+                swept.more |= count == CHANNELS_MAX;
+            }
+            Err(error) => {
+                tracing::warn!(tenant, %error, "channels that have expired are still known");
+                swept.failures += 1;
+            }
         }
     }
 

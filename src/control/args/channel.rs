@@ -12,15 +12,16 @@ use crate::{
 };
 
 arguments! {
-    /// Takes a channel up again, at any gateway. Whoever holds it elsewhere loses it.
+    /// Takes a channel up again, at any gateway, for a client that reads pages of feeds or is about to connect. Whoever
+    /// holds it elsewhere loses it.
     ReconnectChannel {
         /// The channel.
         channel_id: ChannelId,
-        /// The token that the last `welcome` gave.
+        /// A token that a `welcome` of the channel gave.
         resume_token: String,
         ..
         /// From where on to listen, for each session: none twice. Absent: what the channel had subscribed to, from
-        /// what it acknowledged.
+        /// what it acknowledged. What came before `after` counts as acknowledged.
         sessions: Vec<ResumeFrom>,
     }
 

@@ -8,7 +8,7 @@ results! {
     Reconnected {
         /// The channel.
         channel_id: ChannelId,
-        /// The token for the next time. The old one is void.
+        /// The token for the next time. The old one is good, too: an answer may be lost.
         resume_token: String,
         /// Whether what it had acknowledged is still known.
         resumed: bool,

@@ -127,7 +127,7 @@ impl Connection {
     pub(super) async fn serve(app: App, caller: Caller, encoding: Encoding, socket: WebSocket) {
         let (mut sink, mut stream) = socket.split();
         metrics::gauge!("cadre_channels_open").increment(1);
-        let end = match welcome(app, caller, encoding, &mut sink, &mut stream).await {
+        let end = match welcome(app, caller, encoding, &mut stream).await {
             Ok(mut connection) => {
                 let (holders, notice) = (connection.app.holders.clone(), connection.notice.clone());
                 let held = holders.hold(&connection.caller.tenant, &connection.taken.hold, &notice);
@@ -408,7 +408,6 @@ async fn welcome(
     app: App,
     caller: Caller,
     encoding: Encoding,
-    sink: &mut SplitSink<WebSocket, Message>,
     stream: &mut SplitStream<WebSocket>,
 ) -> Result<Connection, End> {
     let mut stopping = app.stopping.clone();
@@ -455,7 +454,6 @@ async fn welcome(
         heard: Instant::now(),
         pause_until: None,
     };
-    let _ = sink;
     Ok(connection)
 }
 

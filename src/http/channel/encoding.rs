@@ -97,6 +97,7 @@ fn unpack(bytes: &[u8]) -> Result<Value, &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -126,6 +127,32 @@ mod tests {
         }
         assert!(Encoding::Json.read(&Message::Binary(Bytes::from_static(b"{}"))).is_err());
         assert!(Encoding::MessagePack.read(&Message::Text("{}".into())).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_any_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(value) = Encoding::MessagePack.read(&Message::Binary(bytes.clone().into())) {
+                let again = Encoding::MessagePack.read(&Encoding::MessagePack.write(&value)).unwrap();
+                // Numbers that are none become nothing, as in JSON.
+                prop_assert_eq!(again, value);
+            }
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let _ = Encoding::Json.read(&Message::Text(text.into()));
+        }
+
+        #[test]
+        fn a_frame_that_was_changed_does_no_harm(at in 0_usize..200, to in any::<u8>(), cut in 0_usize..200) {
+            let frame = json!({
+                "op": "command", "id": "a", "name": "submit_turn", "args": { "input": [{ "type": "text", "text": "é" }],
+                "options": { "deadlineMs": 70_000, "x": [1, -1, 1.5, null, true] } }
+            });
+            let mut bytes = Encoding::MessagePack.bytes(&frame).to_vec();
+            let len = bytes.len();
+            bytes[at % len] = to;
+            bytes.truncate(len - cut % len);
+            let _ = Encoding::MessagePack.read(&Message::Binary(bytes.into()));
+        }
     }
 
     #[test]

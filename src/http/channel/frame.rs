@@ -199,9 +199,11 @@ pub(super) struct Subscribed {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
-    use super::*;
+    use super::{super::encoding::Encoding, *};
+    use crate::control::Code;
 
     #[test]
     fn every_frame_of_a_client_is_read() {
@@ -245,6 +247,56 @@ mod tests {
         assert_eq!((misread.command.as_deref(), misread.error.field()), (Some("7"), Some("name")));
         let misread = Said::read(json!({ "op": "command", "id": "x".repeat(129), "name": "a" })).unwrap_err();
         assert_eq!((misread.command, misread.error.field()), (None, Some("id")));
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "[a-zA-Z0-9_ .:-]{0,40}".prop_map(Value::from),
+            "\\PC{0,20}".prop_map(Value::from),
+            Just(json!("0".repeat(32))),
+            Just(json!("sess_1")),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map("[a-zA-Z]{0,12}", inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_said_is_read_or_refused_in_words(
+            op in prop_oneof![
+                Just("hello"), Just("subscribe"), Just("unsubscribe"), Just("ack"), Just("credit"), Just("command"),
+                Just("ping"), Just("welcome"), Just("")
+            ],
+            fields in prop::collection::vec((
+                prop_oneof![
+                    Just("sessionId"), Just("after"), Just("snapshot"), Just("types"), Just("cursor"), Just("events"),
+                    Just("id"), Just("name"), Just("args"), Just("idempotencyKey"), Just("channelId"),
+                    Just("resumeToken"), Just("heartbeatMs"), Just("capabilities"), Just("t"), Just("op")
+                ],
+                any_json(),
+            ), 0..8),
+        ) {
+            let mut frame = json!({ "op": op });
+            for (name, value) in fields {
+                frame[name] = value;
+            }
+            for encoding in [Encoding::Json, Encoding::MessagePack] {
+                let read = encoding.read(&encoding.write(&frame)).unwrap();
+                if let Err(misread) = Said::read(read) {
+                    prop_assert!(!misread.error.message.is_empty());
+                    prop_assert_eq!(misread.error.code, Code::InvalidArgument);
+                }
+            }
+        }
     }
 
     #[test]

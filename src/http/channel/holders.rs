@@ -53,10 +53,13 @@ impl Notice {
     }
 }
 
+/// By tenant and channel: which generation, and how to tell it something.
+type Open = HashMap<(String, ChannelId), (u64, Arc<Notice>)>;
+
 /// All connections of a gateway. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::http) struct Holders {
-    open: Arc<Mutex<HashMap<(String, ChannelId), (u64, Arc<Notice>)>>>,
+    open: Arc<Mutex<Open>>,
     places: Arc<Semaphore>,
 }
 
@@ -65,7 +68,7 @@ impl Holders {
         Self { open: Arc::default(), places: Arc::new(Semaphore::new(OPEN_MAX)) }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<(String, ChannelId), (u64, Arc<Notice>)>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// How long a session may take to hear it. A channel works also when it does not.
-const TELL_MAX: Duration = Duration::from_secs(5);
+pub(super) const TELL_MAX: Duration = Duration::from_secs(5);
 /// How many sessions are told at once that a channel has gone.
 const TOLD_AT_ONCE: usize = 16;
 
@@ -250,7 +250,7 @@ fn key(hold: &Hold, what: &str) -> String {
     format!("channel.{}.{}.{what}", hold.channel, hold.generation)
 }
 
-fn gone(now: Timestamp, channel: &ChannelId, reason: &str, acked: Option<Cursor>) -> Fact {
+pub(super) fn gone(now: Timestamp, channel: &ChannelId, reason: &str, acked: Option<Cursor>) -> Fact {
     let disconnected = ChannelDisconnected {
         reason: reason.to_owned(),
         acked,

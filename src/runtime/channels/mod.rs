@@ -8,6 +8,7 @@
 //! forgotten, and more than once: a client whose connection breaks before it has read the new token still has the old one.
 
 mod facts;
+mod forget;
 mod record;
 mod token;
 
@@ -21,6 +22,7 @@ use cadre_cluster::{
 };
 
 pub use self::facts::{Listens, Peer};
+pub(super) use self::forget::forget_channels;
 use self::record::{ChannelRecord, ListenedRecord};
 use super::{Caller, Request, Runtime, request::unreadable};
 use crate::{
