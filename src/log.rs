@@ -1,14 +1,27 @@
-//! How a node logs.
+//! How a node logs, and where its spans go.
+
+mod otlp;
 
 use anyhow::Context;
 use cadre::config::{Config, Layers, Source};
-use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// What has to be kept until the end, so that nothing of it is lost.
-pub struct Installed;
+/// What is kept until the end, so that nothing of it is lost.
+pub struct Installed(Option<SdkTracerProvider>);
 
-/// Logs to standard error as the configuration says. `RUST_LOG` is heeded unless a variable or an argument of ours says
-/// otherwise.
+impl Drop for Installed {
+    fn drop(&mut self) {
+        if let Some(provider) = self.0.take()
+            && let Err(error) = provider.shutdown_with_timeout(otlp::FLUSH_MAX)
+        {
+            tracing::warn!(%error, "the last spans could not be sent");
+        }
+    }
+}
+
+/// Logs to standard error as the configuration says, and sends spans where it says. `RUST_LOG` is heeded unless a
+/// variable or an argument of ours says otherwise.
 pub fn install(config: &Config, layers: &Layers) -> anyhow::Result<Installed> {
     let said = &layers.get("log.filter").1;
     let common = matches!(said, Source::Default | Source::File(_));
@@ -18,9 +31,9 @@ pub fn install(config: &Config, layers: &Layers) -> anyhow::Result<Installed> {
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = if config.log.json { lines.json().boxed() } else { lines.boxed() };
-    tracing_subscriber::registry()
-        .with(lines.with_filter(filter))
-        .try_init()
-        .context("somebody logs already")?;
-    Ok(Installed)
+    let provider = otlp::provider(config)?;
+    let spans = provider.as_ref().map(otlp::layer::<Registry>);
+    let registry = tracing_subscriber::registry().with(spans).with(lines.with_filter(filter));
+    registry.try_init().context("somebody logs already")?;
+    Ok(Installed(provider))
 }

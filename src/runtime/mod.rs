@@ -15,6 +15,7 @@ mod repair;
 mod request;
 mod sessions;
 mod snapshots;
+mod span;
 mod subagents;
 mod sweep;
 mod tasks;
