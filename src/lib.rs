@@ -1,6 +1,7 @@
 //! The agent runtime: facts and read models, the control plane, and the entities that keep their promises.
 
 pub mod blob;
+pub mod config;
 pub mod control;
 pub mod entity;
 pub mod exec;

@@ -1,6 +1,7 @@
 //! The `cadre` binary: a server in one process, and the commands that talk to one.
 
 mod cli;
+mod log;
 
 use std::process::ExitCode;
 

@@ -44,6 +44,8 @@ pub enum Sabotage {
     NoPeriodicLook,
     /// P7: effects that were pending when an owner died are forgotten.
     EffectsNotRedriven,
+    /// P8: a node serves whoever came first, and its room is whoever's that takes it.
+    TenantsNotToldApart,
     /// P9: inputs are admitted without a bound.
     AdmissionOff,
     /// P9: idempotency keys are never forgotten.
@@ -62,7 +64,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::FenceOff,
         Self::AnswerBeforeCommit,
         Self::ReportBeforeCommit,
@@ -82,6 +84,7 @@ impl Sabotage {
         Self::DeadLetterTwice,
         Self::NoPeriodicLook,
         Self::EffectsNotRedriven,
+        Self::TenantsNotToldApart,
         Self::AdmissionOff,
         Self::KeysNotForgotten,
         Self::UnknownIsFailed,

@@ -4,12 +4,31 @@
 //! hand here, and finds it again where the work goes on. A command brings the caller's context to its owner; the
 //! effects and messages that follow from it carry it on, through the store, to other nodes.
 
-use std::future::Future;
+use std::{future::Future, sync::OnceLock};
 
 use crate::bus::{Headers, TRACEPARENT};
 
 tokio::task_local! {
     static CURRENT: Option<String>;
+}
+
+/// Puts a span into the trace of the context that it continues, and says the context of what happens within it.
+pub type Join = fn(&tracing::Span, Option<String>) -> Option<String>;
+
+static JOIN: OnceLock<Join> = OnceLock::new();
+
+/// Whoever sends spans somewhere says how they are joined, once for the process. Whether it is the first to say so.
+pub fn join_with(join: Join) -> bool {
+    JOIN.set(join).is_ok()
+}
+
+/// The context of what happens within a span that continues `parent`. That is `parent` itself as long as nobody sends
+/// spans anywhere.
+pub fn join(span: &tracing::Span, parent: Option<String>) -> Option<String> {
+    match JOIN.get() {
+        Some(join) => join(span, parent),
+        None => parent,
+    }
 }
 
 /// Longer than any version of the header that there is.

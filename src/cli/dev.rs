@@ -2,7 +2,7 @@
 
 use std::{env, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use super::duration;
+use super::{duration, stopped::stopped};
 use anyhow::Context;
 use cadre::{
     blob::Retention,
@@ -19,11 +19,7 @@ use cadre_cluster::{
 };
 use clap::Args as ClapArgs;
 use rand::TryRngCore;
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-};
+use tokio::{net::TcpListener, sync::watch};
 
 /// How long a command may take when its caller does not say.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -135,25 +131,8 @@ async fn serve(
     served.await.context("cannot serve")
 }
 
-/// Becomes true on Ctrl-C or a polite request to end. The second one ends the process.
-fn stopped() -> anyhow::Result<watch::Receiver<bool>> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let (sender, receiver) = watch::channel(false);
-    tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            if sender.send_replace(true) {
-                std::process::exit(130);
-            }
-        }
-    });
-    Ok(receiver)
-}
-
-fn default_data() -> anyhow::Result<PathBuf> {
+/// Where a node keeps its data when nobody says.
+pub(super) fn default_data() -> anyhow::Result<PathBuf> {
     let data = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let data = data.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".local/share")));
     Ok(data.context("neither XDG_DATA_HOME nor HOME is set; name a folder with --data")?.join("cadre"))

@@ -4,15 +4,18 @@
 mod approve;
 mod call;
 mod client;
+mod config;
 mod dev;
 mod duration;
 mod export;
 mod failure;
 mod follow;
 mod line;
+mod node;
 mod replay;
 mod sessions;
 mod sse;
+mod stopped;
 mod submit;
 mod table;
 mod tail;
@@ -65,6 +68,8 @@ struct Shared {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dev(dev::Args),
+    Node(node::Args),
+    Config(config::Args),
     Submit(submit::Args),
     Tail(tail::Args),
     Sessions(sessions::Args),
@@ -78,9 +83,12 @@ enum Command {
 
 /// Runs what the arguments of the process say.
 pub fn main() -> ExitCode {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let Cli { shared, command } = Cli::parse();
+    // A node's configuration says how it logs.
+    if !matches!(command, Command::Node(_)) {
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
     let json = shared.json;
     run(&shared, command).unwrap_or_else(|failure| failure.report(json))
 }
@@ -89,6 +97,10 @@ fn run(shared: &Shared, command: Command) -> Result<ExitCode, Failure> {
     let client = || Client::new(shared);
     match command {
         Command::Dev(args) => dev::run(args, shared.json).map(|()| ExitCode::SUCCESS).map_err(Failure::from),
+        Command::Node(args) => {
+            node::run(args, shared.json).map(|()| ExitCode::SUCCESS).map_err(Failure::from)
+        }
+        Command::Config(args) => config::run(args, shared.json).map_err(Failure::from),
         Command::Submit(args) => submit::run(&client()?, args),
         Command::Tail(args) => tail::run(&client()?, args),
         Command::Sessions(args) => sessions::run(&client()?, args),

@@ -13,6 +13,7 @@ mod draft;
 mod effect;
 mod engine;
 mod hook;
+mod label;
 mod perform;
 mod permission;
 mod provider;

@@ -10,6 +10,7 @@
 
 mod blob;
 mod body;
+mod browser;
 mod channel;
 mod command;
 mod events;
@@ -39,6 +40,7 @@ use tokio::{
 
 pub use self::{
     body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
+    browser::check_origins,
     metrics::install as install_metrics,
 };
 use crate::{
@@ -56,12 +58,17 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// How often somebody who follows a silent feed is given a sign of life.
     pub sign_of_life_every: Duration,
+    /// Web pages that may use the API from a browser; `*` for all of them. Not heeded on loopback without credentials:
+    /// there no page may.
+    pub cors_origins: Vec<String>,
+    /// Whether answers are compressed for clients that ask for it.
+    pub compression: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Within what proxies and clients wait before they give a silent connection up.
-        Self { sign_of_life_every: Duration::from_secs(15) }
+        Self { sign_of_life_every: Duration::from_secs(15), cors_origins: Vec::new(), compression: true }
     }
 }
 
@@ -106,6 +113,25 @@ pub async fn serve_with(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    serve_routes(router, settings, runtime, listener, shutdown).await
+}
+
+/// Serves `/healthz`, `/readyz` and `/metrics` and nothing else: for a process that is no gateway.
+pub async fn serve_health(
+    runtime: Runtime,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    serve_routes(health_router, Settings::default(), runtime, listener, shutdown).await
+}
+
+async fn serve_routes(
+    routes: fn(App, bool) -> Router,
+    settings: Settings,
+    runtime: Runtime,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
     let is_local = guard::is_loopback(listener.local_addr()?.ip());
     let (stop, stopping) = watch::channel(false);
     let app = App {
@@ -118,7 +144,7 @@ pub async fn serve_with(
         stopping: stopping.clone(),
     };
     let (holders, channels, readers) = (app.holders.clone(), app.holders.clone(), app.runtime.clone());
-    let app = router(app, is_local);
+    let app = routes(app, is_local);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);
@@ -173,6 +199,7 @@ pub fn check_address(address: SocketAddr, insecure: bool) -> Result<(), String> 
 }
 
 fn router(app: App, is_local: bool) -> Router {
+    let settings = app.settings.clone();
     let router = Router::new()
         .route("/v1/commands", get(command::list))
         .route("/v1/commands/{name}", post(command::execute))
@@ -180,15 +207,28 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/v1/sessions/{id}/stream", get(stream::follow))
         .route("/v1/channel", get(channel::open))
         .route("/v1/blobs/{ref}", get(blob::read))
-        .route("/openapi.json", get(openapi::document))
+        .route("/openapi.json", get(openapi::document));
+    let router = watched(router).fallback(no_path).method_not_allowed_fallback(no_method).with_state(app);
+    let router = if settings.compression { router.layer(browser::compression()) } else { router };
+    let router = match browser::cors(&settings.cors_origins) {
+        _ if is_local => router.layer(middleware::from_fn(guard::local_only)),
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router.layer(middleware::from_fn(observe::observe))
+}
+
+/// Tells nothing of anybody's data, so anybody who reaches it may ask.
+fn health_router(app: App, _: bool) -> Router {
+    let router = watched(Router::new()).fallback(no_path).method_not_allowed_fallback(no_method);
+    router.with_state(app).layer(middleware::from_fn(observe::observe))
+}
+
+fn watched(router: Router<App>) -> Router<App> {
+    router
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .fallback(no_path)
-        .method_not_allowed_fallback(no_method)
-        .with_state(app);
-    let router = if is_local { router.layer(middleware::from_fn(guard::local_only)) } else { router };
-    router.layer(middleware::from_fn(observe::observe))
 }
 
 async fn no_path(uri: Uri) -> Refusal {

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use cadre_cluster::trace;
 use serde_json::Value;
+use tracing::Instrument;
 
-use super::{Caller, Request, Runtime, request::Admitted};
+use super::{Caller, Request, Runtime, request::Admitted, span};
 use crate::control::{AnyCommand, Error, result::Answer};
 
 impl Runtime {
@@ -19,7 +21,11 @@ impl Runtime {
         deadline: Duration,
     ) -> Result<Answer, Error> {
         let begun = tokio::time::Instant::now();
-        let answer = self.execute(caller, AnyCommand::parse(name, arguments), key, deadline).await;
+        let span = span::of_command(caller, name);
+        let context = trace::join(&span, trace::current());
+        let executed = self.execute(caller, AnyCommand::parse(name, arguments), key, deadline);
+        let answer = trace::within(context, executed).instrument(span.clone()).await;
+        span::end(&span, &answer);
         // Only names that exist become labels: anybody can make up others.
         if !matches!(&answer, Err(error) if error.code == crate::control::Code::NotFound) {
             let outcome = answer.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok");

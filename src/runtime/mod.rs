@@ -1,4 +1,5 @@
-//! The runtime as its users see it: a node that hosts the entities, and the control plane in front of it.
+//! The runtime as its users see it: a node that hosts the entities, and the control plane in front of it. The control
+//! plane alone, which a gateway without a worker has, reaches the nodes of its cluster over the bus.
 
 mod benchmarks;
 mod caller;
@@ -11,10 +12,12 @@ mod history;
 mod jobs;
 mod load;
 pub mod reader;
+mod outside;
 mod repair;
 mod request;
 mod sessions;
 mod snapshots;
+mod span;
 mod subagents;
 mod sweep;
 mod tasks;
@@ -70,6 +73,8 @@ pub const ENTITIES_LIVE_MAX: usize = 20_000;
 #[derive(Clone)]
 pub struct Runtime {
     node: Arc<tokio::sync::Mutex<Option<Node>>>,
+    /// Whether there was a node from the beginning.
+    hosts: bool,
     client: Client,
     store: Store,
     bus: Bus,
@@ -108,11 +113,7 @@ impl Runtime {
         clock: Arc<dyn Clock>,
         seed: u64,
     ) -> Result<Self, StartError> {
-        let blobs = Blobs::new(store.clone(), clock.clone(), settings.retention.blobs());
-        let mut engine = Engine::scripted(Some(blobs.clone()));
-        engine.limits.output_bytes = settings.retention.output_bytes();
-        extend(&mut engine);
-        let engine = Arc::new(engine);
+        let (engine, blobs) = equip(&settings, extend, &store, &clock);
         let host = Host::new(engine.clone());
         let kinds = Kinds::new()
             .with(Session(host.clone()))
@@ -131,6 +132,7 @@ impl Runtime {
             node: Arc::new(tokio::sync::Mutex::new(Some(node))),
             signer: Signer::new(store.clone(), clock.clone()),
             readers: reader::Readers::default(),
+            hosts: true,
             store,
             bus,
             clock,
@@ -156,8 +158,11 @@ impl Runtime {
         drop(self.node.lock().await.take());
     }
 
-    /// Until the node owns its shards and has caught up.
+    /// Whether the node owns its shards and has caught up; without a node, whether store and bus answer.
     pub async fn ready(&self, patience: Duration) -> Result<(), String> {
+        if !self.hosts {
+            return self.reaches_the_cluster().await;
+        }
         let node = self.node.lock().await;
         let Some(node) = node.as_ref() else { return Err("the node has stopped".into()) };
         let Some(status) = node.status().await else { return Err("the node has stopped".into()) };
@@ -212,4 +217,18 @@ impl Runtime {
     pub fn deadline(&self) -> Duration {
         self.settings.deadline
     }
+}
+
+/// What runs may reach, and where large things are.
+fn equip(
+    settings: &Settings,
+    extend: impl FnOnce(&mut Engine),
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+) -> (Arc<Engine>, Blobs) {
+    let blobs = Blobs::new(store.clone(), clock.clone(), settings.retention.blobs());
+    let mut engine = Engine::scripted(Some(blobs.clone()));
+    engine.limits.output_bytes = settings.retention.output_bytes();
+    extend(&mut engine);
+    (Arc::new(engine), blobs)
 }

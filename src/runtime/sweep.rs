@@ -133,6 +133,11 @@ impl Sweeper {
         Self { store, client, clock, blobs, every: retention.sweep_every(), left_at: Mutex::default() }
     }
 
+    /// Looks when it is told to.
+    pub fn idle(self) -> Sweeping {
+        Sweeping { sweeper: Arc::new(self), task: Arc::default() }
+    }
+
     /// Looks from time to time, until it is stopped.
     pub fn start(self, seed: u64) -> Sweeping {
         let sweeper = Arc::new(self);

@@ -18,14 +18,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The binary, with nothing of the environment of whoever runs the tests, talking to `url`.
 pub fn cadre(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cadre"));
-    for name in ["CADRE_TOKEN", "CADRE_DATA", "CADRE_LISTEN", "RUST_LOG"] {
+    for name in ["CADRE_TOKEN", "CADRE_DATA", "CADRE_LISTEN", "CADRE_CONFIG", "RUST_LOG"] {
         command.env_remove(name);
     }
     command.env("CADRE_URL", url).stdin(Stdio::null());
     command
 }
 
-/// `cadre dev`, from its beginning.
+/// `cadre dev`, or another server, from its beginning.
 pub struct Dev {
     process: Child,
     /// A shell that kills the process as soon as this test no longer holds its input, whatever ended the test. It goes
@@ -38,8 +38,14 @@ pub struct Dev {
 impl Dev {
     /// Starts one that keeps its data in `data`. It need not get as far as serving. What it has to say goes to `log`.
     pub fn spawn(data: &Path, listen: &str, log: Stdio) -> Self {
+        let data = data.to_str().unwrap();
+        Self::start(&["dev", "--listen", listen, "--data", data], log)
+    }
+
+    /// Starts a server of any kind.
+    pub fn start(arguments: &[&str], log: Stdio) -> Self {
         let mut command = cadre("");
-        command.args(["dev", "--listen", listen, "--data"]).arg(data);
+        command.args(arguments);
         let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut watchdog = Command::new("sh");
         watchdog.args(["-c", r#"read -r _; kill -9 "$1""#, "sh", &process.id().to_string()]);

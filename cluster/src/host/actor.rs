@@ -5,10 +5,7 @@ mod runs;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -22,6 +19,7 @@ use super::{
     core::{Broken, Core, Draft, DraftAnswer, StepBuilder, Taken, unusable},
     effect::EffectError,
     gate::Gate,
+    room::LivePlace,
     shard::ShardMessage,
     shared::Shared,
     wire::Response,
@@ -51,6 +49,8 @@ pub(super) struct EntityArgs {
     pub supervisor: ActorRef<ShardMessage>,
     /// Where the shard's attempts begin that must not be repeated.
     pub gate: Gate,
+    /// Its place in memory, for as long as it is there.
+    pub _place: LivePlace,
 }
 
 /// The actor's state.
@@ -80,7 +80,6 @@ pub(super) struct Live<E: Entity> {
     /// How often it paused since something last worked.
     pauses: u32,
     draining: bool,
-    _live: LiveCount,
 }
 
 struct InFlight {
@@ -89,14 +88,6 @@ struct InFlight {
     cancel: Vec<String>,
     /// The earliest timer that it sets.
     timer: Option<Timestamp>,
-}
-
-struct LiveCount(Arc<AtomicUsize>);
-
-impl Drop for LiveCount {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// The store cannot be read or has no room. Callers are told, and everything else that waits is kept: nobody but this
@@ -136,7 +127,6 @@ impl<E: Entity> Actor for EntityActor<E> {
         _: ActorRef<EntityMessage>,
         args: EntityArgs,
     ) -> Result<Box<Live<E>>, ActorProcessingErr> {
-        let live = LiveCount(args.shared.entities_live.clone());
         let inputs_max = args.shared.config.step_inputs_max;
         Ok(Box::new(Live {
             args,
@@ -154,7 +144,6 @@ impl<E: Entity> Actor for EntityActor<E> {
             paused: None,
             pauses: 0,
             draining: false,
-            _live: live,
         }))
     }
 
@@ -376,6 +365,7 @@ fn submit<E: Entity>(
     let Draft { start, cancel, timer, .. } = draft;
     live.in_flight = Some(Box::new(InFlight { works, start, cancel, timer }));
     live.args.shared.committer.submit(Step {
+        owner: Some(live.args.address.clone()),
         shard: live.args.shard,
         epoch: live.args.epoch,
         bytes: draft.bytes,

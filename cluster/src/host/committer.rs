@@ -1,7 +1,8 @@
 //! The committer: packs the steps of many entities into one store transaction.
 //!
 //! While one group is being made durable, the steps of everybody else gather for the next; nobody waits on
-//! purpose. One step's failure never fails its neighbours: a step whose shard was taken is dropped from its
+//! purpose. When more gather than a group takes, tenants take turns by their weights, so that however many steps one
+//! of them has, those of another wait for a group or two (P8). One step's failure never fails its neighbours: a step whose shard was taken is dropped from its
 //! group, a group that is too large is split.
 //!
 //! A commit whose outcome is unknown may still be on its way. So each group writes a marker of its own, and
@@ -25,6 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     bells::{Bells, Moved},
+    fair::{FairQueue, Weights},
     fence::Fence,
     work::{EntityMessage, StepError},
     write::{Placed, Write, write_into},
@@ -41,6 +43,8 @@ use crate::{
 /// What an entity wants to have committed.
 #[derive(Debug)]
 pub(super) struct Step {
+    /// The entity whose tenant's turn it is; `None` for what the shard tidies up.
+    pub owner: Option<Address>,
     pub shard: ShardId,
     pub epoch: Epoch,
     pub writes: Vec<Write>,
@@ -108,6 +112,7 @@ impl Committer {
     ) -> Result<Placed, StepError> {
         let (done, settled) = oneshot::channel();
         self.submit(Step {
+            owner: None,
             shard,
             epoch,
             bytes: writes.iter().map(Write::bytes).sum(),
@@ -147,6 +152,7 @@ pub(super) fn committer(
     fence: Arc<Fence>,
     feed_epoch: u32,
     limits: GroupLimits,
+    weights: Arc<dyn Weights>,
     bells: Bells,
 ) -> (Committer, impl Future<Output = ()> + Send + 'static) {
     let (queue, steps) = mpsc::unbounded_channel();
@@ -158,65 +164,104 @@ pub(super) fn committer(
         number: AtomicU64::new(0),
         settled: Mutex::default(),
     });
-    (Committer { queue }, run(shared, steps, limits))
+    let waiting = Waiting { steps: FairQueue::default(), weights, barriers: Vec::new(), held: None };
+    (Committer { queue }, run(shared, steps, waiting, limits))
 }
 
-async fn run(groups: Arc<Groups>, mut queue: mpsc::UnboundedReceiver<Message>, limits: GroupLimits) {
+/// What waits to be committed.
+struct Waiting {
+    steps: FairQueue<Step>,
+    weights: Arc<dyn Weights>,
+    /// Whoever waits for all steps that came before.
+    barriers: Vec<oneshot::Sender<()>>,
+    /// The next one, which had no room in the group before.
+    held: Option<Step>,
+}
+
+impl Waiting {
+    /// Whose turn it is when a shard tidies up. No tenant has this name.
+    const TIDYING: &str = "";
+    /// What a step costs besides its bytes: a group of so many bytes is also full of so many steps.
+    const STEP_COST: u64 = 1_024;
+
+    fn add(&mut self, message: Message) {
+        match message {
+            Message::Barrier(barrier) => self.barriers.push(barrier),
+            Message::Step(step) => {
+                let cost = Self::STEP_COST + step.bytes as u64;
+                let owner = step.owner.clone().filter(|_| !is_on(Sabotage::TenantsNotToldApart));
+                let tenant = owner.as_ref().map_or(Self::TIDYING, Address::tenant);
+                self.steps.push(tenant, self.weights.weight(tenant), cost, step);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held.is_none() && self.steps.is_empty()
+    }
+
+    /// As many steps as fit into one group.
+    fn next_group(&mut self, limits: GroupLimits) -> Vec<Step> {
+        let mut group = Vec::new();
+        let (mut bytes, mut positions) = (0, 0);
+        while group.len() < limits.steps
+            && let Some(step) = self.held.take().or_else(|| self.steps.pop())
+        {
+            bytes += step.bytes;
+            positions += step.positions;
+            if !group.is_empty() && (bytes > limits.bytes || positions > POSITIONS_MAX) {
+                self.held = Some(step);
+                break;
+            }
+            group.push(step);
+        }
+        group
+    }
+}
+
+async fn run(
+    groups: Arc<Groups>,
+    mut queue: mpsc::UnboundedReceiver<Message>,
+    mut waiting: Waiting,
+    limits: GroupLimits,
+) {
     let mut in_flight = FuturesUnordered::new();
-    let mut barriers: Vec<oneshot::Sender<()>> = Vec::new();
-    let mut held: Option<Step> = None;
     let mut open = true;
     loop {
-        if in_flight.is_empty() && held.is_none() {
-            for barrier in barriers.drain(..) {
+        if in_flight.is_empty() && waiting.is_empty() {
+            for barrier in waiting.barriers.drain(..) {
                 let _ = barrier.send(());
             }
             if !open {
                 return;
             }
         }
-        let has_room = in_flight.len() < limits.in_flight && barriers.is_empty();
-        let first = if has_room { held.take() } else { None };
-        let first = match first {
-            Some(step) => Some(step),
-            None => tokio::select! {
+        if in_flight.len() >= limits.in_flight {
+            in_flight.next().await;
+            continue;
+        }
+        if waiting.is_empty() {
+            tokio::select! {
                 biased;
-                Some(()) = in_flight.next(), if !in_flight.is_empty() => None,
-                message = queue.recv(), if open && has_room => match message {
-                    Some(Message::Step(step)) => Some(step),
-                    Some(Message::Barrier(barrier)) => {
-                        barriers.push(barrier);
-                        None
-                    }
-                    None => {
-                        open = false;
-                        None
-                    }
+                Some(()) = in_flight.next(), if !in_flight.is_empty() => continue,
+                // What comes after a barrier waits until it is answered.
+                message = queue.recv(), if open && waiting.barriers.is_empty() => match message {
+                    Some(message) => waiting.add(message),
+                    None => open = false,
                 },
-            },
-        };
-        let Some(first) = first else { continue };
-        let (mut bytes, mut positions) = (first.bytes, first.positions);
-        let mut group = vec![first];
-        while group.len() < limits.steps {
-            match queue.try_recv() {
-                Ok(Message::Step(step)) => {
-                    bytes += step.bytes;
-                    positions += step.positions;
-                    if bytes > limits.bytes || positions > POSITIONS_MAX {
-                        held = Some(step);
-                        break;
-                    }
-                    group.push(step);
-                }
-                Ok(Message::Barrier(barrier)) => {
-                    barriers.push(barrier);
-                    break;
-                }
-                Err(_) => break,
             }
         }
-        in_flight.push(groups.clone().settle(group));
+        while waiting.barriers.is_empty()
+            && let Ok(message) = queue.try_recv()
+        {
+            waiting.add(message);
+        }
+        let group = waiting.next_group(limits);
+        metrics::gauge!("cadre_host_steps_waiting").set(waiting.steps.len() as f64);
+        metrics::gauge!("cadre_host_tenants_waiting").set(waiting.steps.tenants() as f64);
+        if !group.is_empty() {
+            in_flight.push(groups.clone().settle(group));
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The bounds and intervals of hosting (P9: everything that could grow has one).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use super::fair::{EqualWeights, Weights};
 use crate::placement::Takeover;
 
 /// How a node hosts entities.
@@ -21,7 +22,10 @@ pub struct HostConfig {
     pub heartbeat_every: Duration,
     /// How often a shard looks for work whose doorbell was lost.
     pub look_every: Duration,
-    /// The most inputs that may wait on this node.
+    /// How much of the node each tenant gets while several have steps waiting.
+    pub weights: Arc<dyn Weights>,
+    /// The most inputs that may wait on this node. One tenant alone gets eight ninths of this and of the next and of
+    /// [`Self::entities_live_max`]: the rest is for whoever comes late.
     pub inputs_waiting_max: usize,
     /// The most bytes that inputs may hold while they wait on this node.
     pub inputs_waiting_bytes_max: usize,
@@ -72,6 +76,7 @@ impl HostConfig {
             lease_ttl: Duration::from_secs(2),
             heartbeat_every: Duration::from_millis(400),
             look_every: Duration::from_secs(1),
+            weights: Arc::new(EqualWeights),
             inputs_waiting_max: 100_000,
             inputs_waiting_bytes_max: 256 * 1024 * 1024,
             inputs_per_entity_max: 1_024,

@@ -47,9 +47,18 @@ impl<E: Entity> Task for EffectArgs<E> {
                 Err(error) => Err(EffectError::fatal(error.to_string())),
                 Ok(effect) => {
                     let address = self.context.address.clone();
-                    let span = tracing::info_span!("effect", %address, id, attempt, traceparent = self.trace);
+                    let (kind, of) = (address.kind(), address.id());
+                    // By what the events of the entity are called, too.
+                    let span = tracing::info_span!(
+                        "effect",
+                        tenant = address.tenant(),
+                        stream_id = format_args!("{kind}:{of}"),
+                        id,
+                        attempt
+                    );
+                    let context = trace::join(&span, self.trace);
                     let work = self.entity.perform(effect, self.context).instrument(span);
-                    let work = trace::within(self.trace, work);
+                    let work = trace::within(context, work);
                     match tokio::time::timeout(self.deadline, work).await {
                         Ok(result) => result.map(|outcome| codec::pack(&outcome)),
                         Err(_) => {

@@ -8,7 +8,7 @@
 //!
 //! A step takes every input that waits (commands, inbox messages, timers, effect results), runs the pure core
 //! over them, and hands one list of writes to the node's committer, which packs the steps of many entities
-//! into one store transaction. Inputs are consumed in the transaction that applies them: that is exactly-once.
+//! into one store transaction, taking turns among the tenants that wait (P8). Inputs are consumed in the transaction that applies them: that is exactly-once.
 //! Nothing is answered, started or announced before its transaction is durable.
 
 mod actor;
@@ -22,12 +22,14 @@ mod effect;
 mod effect_actor;
 mod entity;
 mod expire;
+mod fair;
 mod fence;
 mod gate;
 mod kind;
 mod look;
 mod node;
 mod record;
+mod room;
 mod shard;
 mod shared;
 mod status;
@@ -43,6 +45,7 @@ pub use config::HostConfig;
 pub use decision::Decision;
 pub use effect::{EffectContext, EffectError, EffectPolicy, EffectResult, Repeat, Superseded};
 pub use entity::{Entity, Input, Moment};
+pub use fair::{EqualWeights, Weights};
 pub use kind::Kinds;
 pub use node::{Node, StartError};
 pub use record::{DeadLetter, read_entity};

@@ -92,7 +92,9 @@ impl Node {
             bytes: config.group_bytes_max,
             in_flight: config.groups_in_flight_max,
         };
-        let (committer, committing) = committer(store.clone(), fence.clone(), feed_epoch, limits, bells);
+        let weights = config.weights.clone();
+        let (committer, committing) =
+            committer(store.clone(), fence.clone(), feed_epoch, limits, weights, bells);
         let shared = Arc::new(Shared::new(
             config, store, bus, clock, kinds, fence, committer, routes, feed_epoch, joining, seed,
         ));
@@ -126,7 +128,7 @@ impl Node {
 
     /// How many inputs wait here.
     pub fn inputs_waiting(&self) -> usize {
-        self.shared.inputs_waiting()
+        self.shared.room.inputs_waiting()
     }
 
     /// What it is doing; `None` when it has stopped.
@@ -315,8 +317,8 @@ impl Actor for NodeActor {
                         .iter()
                         .map(|(shard, running)| (*shard, running.progress.status(running.epoch)))
                         .collect(),
-                    entities_live: self.shared.entities_live.load(Ordering::Relaxed),
-                    inputs_waiting: self.shared.inputs_waiting(),
+                    entities_live: self.shared.room.entities_live(),
+                    inputs_waiting: self.shared.room.inputs_waiting(),
                     placement_seen: self.shared.placement_seen(),
                     beaten: self.shared.beaten(),
                     draining: node.draining.is_some(),
@@ -434,9 +436,9 @@ impl NodeActor {
         metrics::gauge!("cadre_host_inboxes_waiting").set(inboxes as f64);
         metrics::gauge!("cadre_host_oldest_input_seconds").set(oldest.as_secs_f64());
         metrics::gauge!("cadre_placement_shards_owned").set(node.running.len() as f64);
-        metrics::gauge!("cadre_host_entities_live").set(shared.entities_live.load(Ordering::Relaxed) as f64);
-        metrics::gauge!("cadre_host_inputs_waiting").set(shared.inputs_waiting() as f64);
-        metrics::gauge!("cadre_host_inputs_waiting_bytes").set(shared.inputs_waiting_bytes() as f64);
+        metrics::gauge!("cadre_host_entities_live").set(shared.room.entities_live() as f64);
+        metrics::gauge!("cadre_host_inputs_waiting").set(shared.room.inputs_waiting() as f64);
+        metrics::gauge!("cadre_host_inputs_waiting_bytes").set(shared.room.inputs_waiting_bytes() as f64);
         Ok(outcome)
     }
 

@@ -346,16 +346,14 @@ impl ShardActor {
         if shard.crashes.get(address).is_some_and(|crash| crash.until > Instant::now()) {
             return None;
         }
-        let live = self.shared.entities_live.fetch_add(1, Ordering::Relaxed);
-        if live >= self.shared.config.entities_live_max {
-            self.shared.entities_live.fetch_sub(1, Ordering::Relaxed);
+        let Some(place) = self.shared.room.live(address.tenant()) else {
             metrics::counter!("cadre_host_activations_refused_total").increment(1);
             // One round of questions at a time: whoever can leave does so meanwhile.
             if shard.swept.is_none_or(|swept| swept.elapsed() >= Self::CROWDED_SWEEP_EVERY) {
                 self.sweep(shard);
             }
             return None;
-        }
+        };
         let args = EntityArgs {
             address: address.clone(),
             shard: self.shard,
@@ -363,6 +361,7 @@ impl ShardActor {
             shared: self.shared.clone(),
             supervisor: myself.clone(),
             gate: self.gate.clone(),
+            _place: place,
         };
         metrics::counter!("cadre_host_activations_total").increment(1);
         match kind.spawn(args, myself.get_cell()).await {
@@ -472,8 +471,7 @@ impl ShardActor {
     fn sweep(&self, shard: &mut Shard) {
         let now = Instant::now();
         shard.swept = Some(now);
-        let crowded = self.shared.entities_live.load(Ordering::Relaxed) * 10
-            >= self.shared.config.entities_live_max * 9;
+        let crowded = self.shared.room.is_crowded();
         for (address, entry) in &shard.entities {
             let idle_max =
                 self.shared.kinds.get(address.kind()).map_or(Duration::ZERO, |kind| kind.idle_max());
@@ -565,7 +563,7 @@ pub(super) fn ask(
     trace: Option<String>,
 ) -> impl Future<Output = Response> + Send + use<> {
     let (reply, answer) = oneshot::channel();
-    match shared.admit(request.bytes()) {
+    match shared.room.admit(address.tenant(), request.bytes()) {
         None => drop(reply.send(Response::Busy)),
         Some(admission) => {
             let reply = ReplyPort::new(reply, admission);

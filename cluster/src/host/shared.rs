@@ -1,10 +1,7 @@
 //! What all actors of one node share.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -12,12 +9,13 @@ use ractor::ActorRef;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::time::Instant;
 
-use super::{committer::Committer, config::HostConfig, fence::Fence, kind::Kinds, shard::ShardMessage};
+use super::{
+    committer::Committer, config::HostConfig, fence::Fence, kind::Kinds, room::Room, shard::ShardMessage,
+};
 use crate::{
     address::ShardId,
     bus::Bus,
     clock::{Clock, Timestamp},
-    sabotage::{Sabotage, is_on},
     store::Store,
 };
 
@@ -31,14 +29,14 @@ pub(super) struct Shared {
     pub fence: Arc<Fence>,
     pub committer: Committer,
     pub feed_epoch: u32,
-    pub entities_live: Arc<AtomicUsize>,
+    /// How much waits and lives here, and whose it is.
+    pub room: Room,
     pub routes: Arc<Routes>,
     pub draining: AtomicBool,
     /// Whether the node is about to compare plan and facts.
     pub tick_waits: AtomicBool,
     /// When it last could.
     looked: Mutex<Option<Instant>>,
-    admitted: Arc<Admitted>,
     beats: Mutex<Beats>,
     /// Entities make ids of it that nobody may guess: whoever has seen some of its numbers cannot tell the next.
     entropy: Mutex<StdRng>,
@@ -60,6 +58,7 @@ impl Shared {
         seed: u64,
     ) -> Self {
         Self {
+            room: Room::new(&config),
             config,
             store,
             bus,
@@ -69,11 +68,9 @@ impl Shared {
             committer,
             feed_epoch,
             routes,
-            entities_live: Arc::default(),
             draining: AtomicBool::new(false),
             tick_waits: AtomicBool::new(false),
             looked: Mutex::default(),
-            admitted: Arc::default(),
             beats: Mutex::new(Beats::new(joining)),
             entropy: Mutex::new(StdRng::seed_from_u64(seed)),
         }
@@ -116,33 +113,6 @@ impl Shared {
     fn beats(&self) -> MutexGuard<'_, Beats> {
         self.beats.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// A place among the inputs that may wait on this node, for one of `bytes`; `None` when it is full.
-    pub fn admit(&self, bytes: usize) -> Option<Admission> {
-        let inputs = self.admitted.inputs.fetch_add(1, Ordering::Relaxed);
-        let held = self.admitted.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let admission = Admission { node: self.admitted.clone(), bytes, entity: None };
-        let fits = inputs < self.config.inputs_waiting_max && held < self.config.inputs_waiting_bytes_max;
-        if !fits {
-            metrics::counter!("cadre_host_inputs_refused_total", "by" => "node").increment(1);
-        }
-        (fits || is_on(Sabotage::AdmissionOff)).then_some(admission)
-    }
-
-    pub fn inputs_waiting(&self) -> usize {
-        self.admitted.inputs.load(Ordering::Relaxed)
-    }
-
-    pub fn inputs_waiting_bytes(&self) -> usize {
-        self.admitted.bytes.load(Ordering::Relaxed)
-    }
-}
-
-/// How much waits on a node.
-#[derive(Debug, Default)]
-struct Admitted {
-    inputs: AtomicUsize,
-    bytes: AtomicUsize,
 }
 
 /// What our heartbeats say about our leases. Others wait for a lease time after the last heartbeat they saw; past
@@ -174,31 +144,6 @@ impl Beats {
 
     fn is_sure(&self, now: Instant, ttl: Duration) -> bool {
         !self.lapsed && now.duration_since(self.begun) < ttl
-    }
-}
-
-/// A place among the inputs that wait; dropping it makes room.
-#[derive(Debug)]
-pub(super) struct Admission {
-    node: Arc<Admitted>,
-    bytes: usize,
-    entity: Option<Arc<AtomicU32>>,
-}
-
-impl Admission {
-    /// Also a place among the inputs of one entity, which the caller has counted.
-    pub fn also(&mut self, entity: Arc<AtomicU32>) {
-        self.entity = Some(entity);
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        self.node.inputs.fetch_sub(1, Ordering::Relaxed);
-        self.node.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-        if let Some(entity) = &self.entity {
-            entity.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{
     effect::EffectError,
-    shared::Admission,
+    room::Admission,
     wire::{Request, Response},
     write::Placed,
 };

@@ -1,4 +1,4 @@
-//! Counters as a node reports them, added up over all tests of a program.
+//! Counters and gauges as a node reports them, added up over all tests of a program.
 
 use std::{
     collections::BTreeMap,
@@ -24,9 +24,20 @@ pub fn tally() -> &'static Tally {
 }
 
 impl Tally {
+    /// A gauge with all its labels.
+    pub fn gauge(&self, gauge: &str) -> f64 {
+        f64::from_bits(self.of(gauge))
+    }
+
     /// A counter with all its labels: `name{label=value}`.
     pub fn of(&self, counter: &str) -> u64 {
         self.0.lock().unwrap().get(counter).map_or(0, |counter| counter.load(Ordering::SeqCst))
+    }
+
+    fn entry(&self, key: &Key) -> Arc<AtomicU64> {
+        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        let name = format!("{}{{{}}}", key.name(), labels.join(","));
+        self.0.lock().unwrap().entry(name).or_default().clone()
     }
 }
 
@@ -36,13 +47,11 @@ impl Recorder for Tally {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
-        let name = format!("{}{{{}}}", key.name(), labels.join(","));
-        Counter::from_arc(self.0.lock().unwrap().entry(name).or_default().clone())
+        Counter::from_arc(self.entry(key))
     }
 
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.entry(key))
     }
 
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {

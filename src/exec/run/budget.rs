@@ -2,7 +2,7 @@
 
 use super::{Ending, Run};
 use crate::{
-    exec::{Budget, Draft, Engine, Reached},
+    exec::{Budget, Draft, Engine, Reached, label},
     fact::{
         Failure,
         payload::{CostRecorded, LimitChanged},
@@ -35,12 +35,19 @@ impl Run {
         Some(Ending::failed(Failure::new("budget_exceeded", message)))
     }
 
-    /// Says what the request of this moment has cost, before it is closed. What is free is not told.
+    /// Says what the request of this moment has cost, before it is closed. What is free is not told, only counted.
     pub(super) fn tell_cost(&self, draft: &mut Draft<'_>) {
-        let Some(request) = self.request.as_ref().filter(|request| request.used.cost_usd > 0.0) else {
+        let Some(used) = self.request.as_ref().map(|request| request.used) else { return };
+        let tenant = label::of_tenant(draft.address.tenant());
+        for (kind, tokens) in [("input", used.input_tokens), ("output", used.output_tokens)] {
+            if tokens > 0 {
+                metrics::counter!("cadre_tokens_total", "tenant" => tenant.clone(), "kind" => kind)
+                    .increment(tokens);
+            }
+        }
+        if used.cost_usd <= 0.0 {
             return;
-        };
-        let used = request.used;
+        }
         let recorded = CostRecorded {
             cost_usd: used.cost_usd,
             model: self.model.clone(),
@@ -50,7 +57,6 @@ impl Run {
             session_cost_usd: None,
         };
         self.tell(draft, recorded);
-        let tenant = draft.address.tenant().to_owned();
         let micros = (used.cost_usd * 1e6).round() as u64;
         metrics::counter!("cadre_cost_microdollars_total", "tenant" => tenant).increment(micros);
     }

@@ -3,6 +3,7 @@ use bytes::Bytes;
 use super::*;
 use crate::{
     bus::LocalBus,
+    host::fair::EqualWeights,
     host::testing::{Hooked, take},
     placement::MemberId,
     store::RangeRead,
@@ -29,7 +30,8 @@ impl Bench {
         }
         let (bells, _) = Bells::new("test".into(), Arc::new(LocalBus::new()), Arc::default());
         let limits = GroupLimits { steps: 10, bytes: 1 << 20, in_flight: 1 };
-        let (committer, task) = committer(hooked.store(), fence.clone(), 1, limits, bells);
+        let (committer, task) =
+            committer(hooked.store(), fence.clone(), 1, limits, Arc::new(EqualWeights), bells);
         tokio::spawn(task);
         Self { hooked, me, fence, committer }
     }
@@ -40,6 +42,7 @@ impl Bench {
         let writes: Vec<_> = (0..3).map(|_| Write::Stamped(vec![event()])).collect();
         let (done, settled) = oneshot::channel();
         self.committer.submit(Step {
+            owner: None,
             shard,
             epoch: Epoch(1),
             bytes: writes.iter().map(Write::bytes).sum(),

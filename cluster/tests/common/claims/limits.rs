@@ -45,7 +45,7 @@ pub async fn p9_more_than_a_node_may_have_waiting_is_busy_and_passes(world: Worl
     tell(&client, probe("0"), add("start", 0)).await;
     world.faults.delay_commits(Duration::from_millis(200));
     let answers = join_all((0..30).map(|n| ask(&client, probe(&n.to_string()), add("o", 1), None))).await;
-    assert_eq!(busy(&answers), 20);
+    assert_eq!(busy(&answers), 22, "the last places are for another tenant");
     assert_eq!(node.inputs_waiting(), 0);
     world.faults.delay_commits(Duration::ZERO);
     tell(&client, probe("0"), add("o", 1)).await;
@@ -168,7 +168,7 @@ pub async fn p9_more_bytes_than_a_node_may_hold_are_busy_and_pass(world: World) 
     world.faults.delay_commits(Duration::from_millis(200));
     let large = "x".repeat(30_000);
     let answers = join_all((0..10).map(|n| ask(&client, probe(&n.to_string()), add(&large, 1), None))).await;
-    assert_eq!(busy(&answers), 6, "the fourth is the first that finds too much");
+    assert_eq!(busy(&answers), 7, "the fourth would leave too little for another tenant");
     world.faults.delay_commits(Duration::ZERO);
     join_all((0..3).map(|n| tell(&client, probe(&n.to_string()), add(&large, 1)))).await;
 }
