@@ -11,6 +11,7 @@ pub mod replay;
 pub mod runtime;
 pub mod sabotage;
 pub mod scripted;
+pub mod signing;
 #[cfg(feature = "simulation")]
 pub mod sim;
 pub mod view;

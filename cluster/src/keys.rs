@@ -23,6 +23,7 @@
 //! | `(TENANT, tenant, FEED_META, feed)` | how far it is trimmed | trimming |
 //! | `(TENANT, tenant, DEAD, kind, id, stamp)` | dead letter | the entity's step |
 //! | `(TENANT, tenant, DATA, …)` | the runtime's own records | the entity's step |
+//! | `(CLUSTER_DATA, …)` | the runtime's own records that are no tenant's | the runtime |
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ const FENCE: i64 = 4;
 const COMMIT: i64 = 5;
 const SHARD: i64 = 6;
 const TENANT: i64 = 7;
+const CLUSTER_DATA: i64 = 8;
 
 const INBOX: i64 = 1;
 const TIMER: i64 = 2;
@@ -417,6 +419,16 @@ pub fn data_range(tenant: &str, path_prefix: &[u8]) -> KeyRange {
 /// The path of such a record of this tenant; `None` for any other key.
 pub fn data_path<'a>(key: &'a [u8], tenant: &str) -> Option<&'a [u8]> {
     key.strip_prefix(&data_space(tenant)[..])
+}
+
+/// A record of the runtime's own that is no tenant's, `path` being tuple-encoded by it.
+pub fn cluster_data(path: &[u8]) -> Bytes {
+    [&pack(&(CLUSTER_DATA,))[..], path].concat().into()
+}
+
+/// All such records whose path starts with `path_prefix`.
+pub fn cluster_data_range(path_prefix: &[u8]) -> KeyRange {
+    KeyRange::prefix(cluster_data(path_prefix).to_vec())
 }
 
 fn data_space(tenant: &str) -> Vec<u8> {

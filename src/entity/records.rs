@@ -24,6 +24,12 @@
 //! | `(KEY_EXPIRY, at, key)` | nothing | with the key |
 //! | `(TRIAL, id)` | a benchmark trial, [`crate::export::Trial`] | the control plane |
 //! | `(EDGE, from, to)` | nothing: a task that blocks another | the control plane |
+//!
+//! And below the cluster's own:
+//!
+//! | path | value | written by |
+//! |---|---|---|
+//! | `(SIGNING)` | the keys of [`crate::signing`] | whoever needs them first |
 
 use cadre_cluster::{clock::Timestamp, codec};
 use foundationdb_tuple::{pack, unpack};
@@ -56,6 +62,8 @@ const TRIAL: i64 = 24;
 const TASK_JOB: i64 = 30;
 const TURN_BACK: i64 = 40;
 const SUMMARY: i64 = 41;
+
+const SIGNING: i64 = 1;
 
 /// A turn that was submitted, for as long as its session is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -337,6 +345,11 @@ pub fn keys_expired(now: Timestamp) -> (Vec<u8>, Vec<u8>) {
 pub fn expired_key(path: &[u8]) -> Option<(Timestamp, String)> {
     let (_, at, key): (i64, u64, String) = unpack(path).ok()?;
     Some((Timestamp(at), key))
+}
+
+/// The keys that sign tokens, of the cluster as a whole.
+pub fn signing_keys() -> Vec<u8> {
+    pack(&(SIGNING,))
 }
 
 /// The last part of a path: the id that a list entry is about.
