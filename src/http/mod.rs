@@ -8,6 +8,7 @@
 //! unless somebody insists ([`check_address`]), and there it turns away what a web page of somebody else could send
 //! through the user's own browser (`guard`).
 
+mod agent;
 mod blob;
 mod body;
 mod command;
@@ -155,6 +156,7 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/v1/sessions/{id}/events", get(events::page))
         .route("/v1/sessions/{id}/stream", get(stream::follow))
         .route("/v1/blobs/{ref}", get(blob::read))
+        .merge(agent::routes())
         .route("/openapi.json", get(openapi::document))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

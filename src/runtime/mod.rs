@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 use cadre_cluster::{
     bus::Bus,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     host::{Client, HostConfig, Kinds, Node, StartError},
     store::Store,
 };
@@ -43,7 +43,8 @@ use crate::{
     blob::{Blobs, Retention},
     entity::{Host, Job, JobItem, Session, Subagent, Task},
     exec::Engine,
-    fact::Publisher,
+    fact::{IdSource, Publisher, id::Id},
+    signing::Signer,
 };
 
 /// How a runtime is set up.
@@ -73,6 +74,7 @@ pub struct Runtime {
     clock: Arc<dyn Clock>,
     engine: Arc<Engine>,
     blobs: Blobs,
+    signer: Signer,
     settings: Arc<Settings>,
     feed_epoch: u32,
     sweeping: Sweeping,
@@ -124,6 +126,7 @@ impl Runtime {
             sweeping: sweeper.start(seed),
             feed_epoch: node.feed_epoch(),
             node: Arc::new(tokio::sync::Mutex::new(Some(node))),
+            signer: Signer::new(store.clone(), clock.clone()),
             store,
             bus,
             clock,
@@ -169,6 +172,21 @@ impl Runtime {
     /// Where large things are.
     pub fn blobs(&self) -> &Blobs {
         &self.blobs
+    }
+
+    /// Who signs what clients bring back.
+    pub fn signer(&self) -> &Signer {
+        &self.signer
+    }
+
+    /// The time, as this node has it.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A new id, for something that has none yet.
+    pub fn new_id<I: Id>(&self) -> I {
+        IdSource::new(self.clock.now(), self.draw()).next()
     }
 
     /// What events say about where they come from.

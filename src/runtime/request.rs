@@ -268,7 +268,7 @@ impl Runtime {
     }
 
     /// A random number.
-    fn draw(&self) -> u64 {
+    pub(super) fn draw(&self) -> u64 {
         self.entropy.lock().unwrap_or_else(std::sync::PoisonError::into_inner).random()
     }
 
