@@ -14,7 +14,11 @@ use super::{
 };
 use crate::{
     control::Error,
-    fact::{Part, id::BlobRef, payload::Object},
+    fact::{
+        Part,
+        id::{BlobRef, Id, child_suffix},
+        payload::Object,
+    },
 };
 
 /// What is remembered of a message's id; longer ones are replaced by our own.
@@ -27,6 +31,27 @@ pub struct Image {
     pub blob: BlobRef,
     /// What it is.
     pub media_type: String,
+}
+
+/// A question of more than this is kept for the history: the fact of a turn does not show it all.
+const SHOWN_BYTES_MAX: usize = 2 * 1024;
+
+/// What the user said, when it is too large for a fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Where it is kept; the same for the same run and body.
+    pub blob: BlobRef,
+    /// The parts, as JSON.
+    pub content: Vec<u8>,
+}
+
+/// What is kept of a run for the history, before its turn is submitted.
+pub fn kept(input: &RunInput, images: &[Image]) -> Option<Kept> {
+    let content =
+        serde_json::to_vec(&asked(input, images)).expect("parts serialize into memory without fail");
+    let base = format!("{}/{}", names::turn(&input.thread_id, &input.run_id), input.digest());
+    let blob = BlobRef::with_suffix(&child_suffix(&base, 0));
+    (content.len() > SHOWN_BYTES_MAX).then_some(Kept { blob, content })
 }
 
 /// Where images are in the user's message: the field that names each, and its URL.
@@ -65,6 +90,9 @@ pub fn arguments(input: &RunInput, images: &[Image]) -> Result<Value, Error> {
     if let Some(id) = id.filter(|id| !id.is_empty()) {
         about["messageId"] = json!(id);
     }
+    if let Some(kept) = kept(input, images) {
+        about["inputRef"] = json!(kept.blob);
+    }
     let mut arguments = json!({
         "sessionId": session,
         "turnId": names::turn(&input.thread_id, &input.run_id),
@@ -101,6 +129,8 @@ fn asked(input: &RunInput, images: &[Image]) -> Vec<Part> {
 pub struct Remembered {
     /// The id of the user's message.
     pub message: Option<String>,
+    /// Where what the user said is kept, when the fact does not show it.
+    pub kept: Option<BlobRef>,
     /// How many parts of the input are the user's; all when nothing is said.
     pub parts: Option<usize>,
 }
@@ -113,6 +143,7 @@ impl Remembered {
         let parts = about.get("parts").and_then(Value::as_u64);
         Self {
             message: about.get("messageId").and_then(Value::as_str).map(str::to_owned),
+            kept: about.get("inputRef").and_then(Value::as_str).and_then(|kept| BlobRef::parse(kept).ok()),
             parts: parts.and_then(|parts| usize::try_from(parts).ok()),
         }
     }

@@ -77,7 +77,10 @@ fn what_the_user_says_comes_first_and_what_the_model_should_know_follows() {
     let about = &told["metadata"]["agui"];
     assert_eq!((about["parts"].as_u64(), about["parentRunId"].as_str()), (Some(3), Some("run-000")));
     let metadata = told["metadata"].as_object().unwrap().clone();
-    assert_eq!(Remembered::of(&metadata), Remembered { message: Some("msg-001".into()), parts: Some(3) });
+    assert_eq!(
+        Remembered::of(&metadata),
+        Remembered { message: Some("msg-001".into()), kept: None, parts: Some(3) }
+    );
     assert!(AnyCommand::parse("submit_turn", told).is_ok());
 }
 

@@ -188,12 +188,13 @@ impl Reader<'_> {
 
     /// What the user said.
     async fn asked(&self, turn: &TurnId, submitted: &TurnSubmitted, at: Time) -> Result<Message, Error> {
+        let remembered = Remembered::of(&submitted.metadata);
         let kept = submitted.input_ref.as_ref().and_then(|kept| BlobRef::parse(kept.as_str()).ok());
+        let kept = remembered.kept.or(kept);
         let mut parts = match kept {
             Some(blob) if submitted.input.is_empty() => self.kept(&blob).await,
             _ => submitted.input.clone(),
         };
-        let remembered = Remembered::of(&submitted.metadata);
         parts.truncate(remembered.parts.unwrap_or(usize::MAX));
         let texts = parts.iter().filter_map(|part| match part {
             Part::Text { text } => Some(text.as_str()),

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{events, link};
 use crate::{
     agui::{Position, RunInput, names, rules, submission},
+    blob::NewBlob,
     control::{Code, Error},
     fact::{
         Cursor, Time,
@@ -41,6 +42,9 @@ pub(super) async fn start(
     let input = RunInput::parse(&body)?;
     let images = link::images(&app, &caller, &input).await?;
     let arguments = submission::arguments(&input, &images)?;
+    if let Some(kept) = submission::kept(&input, &images) {
+        keep(&app, &caller, kept).await?;
+    }
     let deadline = app.runtime.deadline();
     let call = command::call(&app, "submit_turn", arguments, None, deadline);
     let submitted = trace::within(command::traceparent(&headers), call).await;
@@ -57,6 +61,18 @@ pub(super) async fn start(
     let accepted =
         json!({ "taskId": turn, "threadId": input.thread_id, "runId": input.run_id, "created": created });
     Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
+}
+
+/// Keeps what the user said, unless an earlier request for the run has.
+async fn keep(app: &App, caller: &Caller, kept: submission::Kept) -> Result<(), Error> {
+    let blobs = app.runtime.blobs();
+    if blobs.meta(&caller.tenant, &kept.blob).await.is_ok() {
+        return Ok(());
+    }
+    let media_type = "application/json".into();
+    let new = NewBlob { blob: kept.blob, media_type, session: None, content: kept.content.into() };
+    let written = blobs.write(&caller.tenant, new).await;
+    written.map(drop).map_err(|error| Error::unavailable(format!("the run cannot be kept now: {error}")))
 }
 
 /// When the run was first asked for, however often it was since.
