@@ -48,7 +48,7 @@ pub(super) fn paths() -> Map<String, Value> {
     let file = json!({ "required": true, "content": { "multipart/form-data": { "schema": {
         "type": "object", "required": ["file"], "properties": { "file": { "type": "string", "format": "binary" } },
     } } } });
-    let id = json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } });
+    let id = json!({ "name": "ref", "in": "path", "required": true, "schema": { "type": "string" } });
     let entries = [
         (
             "/api/v1/agent/runs",
@@ -74,7 +74,7 @@ pub(super) fn paths() -> Map<String, Value> {
         } }),
         ),
         (
-            "/api/v1/agent/attachments/{id}",
+            "/api/v1/agent/attachments/{ref}",
             json!({ "get": {
             "operationId": "read_attachment", "summary": "An image, by its signed URL.",
             "parameters": [id, query("token", "As the URL has it.")], "security": [],
