@@ -1,5 +1,6 @@
 //! The agent runtime: facts and read models, the control plane, and the entities that keep their promises.
 
+pub mod agui;
 pub mod blob;
 pub mod config;
 pub mod control;

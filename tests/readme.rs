@@ -155,7 +155,7 @@ fn the_first_five_minutes_go_as_the_readme_says() {
 
 #[test]
 fn the_examples_of_other_pages_go_as_they_say() {
-    for page in ["docs/cli.md", "docs/exports.md"] {
+    for page in ["docs/cli.md", "docs/exports.md", "docs/run-input.md"] {
         let steps = steps(&document(page));
         assert!(!steps.is_empty(), "{page} has no examples");
         let mut reader = Reader::new();

@@ -28,9 +28,19 @@ pub(super) async fn read(
     large: Option<&Semaphore>,
 ) -> Result<Bytes, Refusal> {
     let max = if large.is_some() { LARGE_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
+    read_up_to(max, headers, body, large, |actual| Error::too_large(max as u64, actual as u64)).await
+}
+
+/// The same with another limit, and other words for what is over it.
+pub(super) async fn read_up_to(
+    max: usize,
+    headers: &HeaderMap,
+    body: Body,
+    large: Option<&Semaphore>,
+    refused: impl Fn(usize) -> Error,
+) -> Result<Bytes, Refusal> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    let too_large =
-        |actual: usize| Refusal::from(Error::too_large(max as u64, announced.unwrap_or(actual) as u64));
+    let too_large = |actual: usize| Refusal::from(refused(announced.unwrap_or(actual)));
     if let Some(announced) = announced
         && announced > max
         && (announced > DISCARDED_BYTES_MAX || headers.contains_key(header::EXPECT))

@@ -138,7 +138,7 @@ pub(super) fn key_fits(key: Option<&str>) -> Result<(), Error> {
 }
 
 /// The trace that the caller works in. One that is none is not the caller's fault: whoever is in between may have added it.
-fn traceparent(headers: &HeaderMap) -> Option<String> {
+pub(super) fn traceparent(headers: &HeaderMap) -> Option<String> {
     let text = one(headers, TRACEPARENT).ok()??;
     // Later versions of the format may be longer, and every fact that follows carries it for a while.
     Trace::of_traceparent(text).filter(|_| text.len() <= TRACEPARENT_BYTES_MAX)?;

@@ -8,6 +8,7 @@
 //! unless somebody insists ([`check_address`]), and there it turns away what a web page of somebody else could send
 //! through the user's own browser (`guard`).
 
+mod agent;
 mod blob;
 mod body;
 mod browser;
@@ -207,6 +208,7 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/v1/sessions/{id}/stream", get(stream::follow))
         .route("/v1/channel", get(channel::open))
         .route("/v1/blobs/{ref}", get(blob::read))
+        .merge(agent::routes())
         .route("/openapi.json", get(openapi::document));
     let router = watched(router).fallback(no_path).method_not_allowed_fallback(no_method).with_state(app);
     let router = if settings.compression { router.layer(browser::compression()) } else { router };

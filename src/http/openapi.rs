@@ -25,6 +25,7 @@ fn make() -> Value {
         paths.insert(format!("/v1/commands/{}", spec.name), json!({ "post": command(spec, &mut schemas) }));
     }
     paths.extend(reads(&mut schemas));
+    paths.extend(super::agent::paths());
     let error = control::registry().to_json()["error"].take();
     let error = schemas.take("Error", error);
     json!({
@@ -157,7 +158,7 @@ fn reads(schemas: &mut Schemas) -> Map<String, Value> {
     entries.into_iter().map(|(path, item)| (path.to_owned(), item)).collect()
 }
 
-fn answers(description: &str, media: &str, schema: &Value) -> Value {
+pub(super) fn answers(description: &str, media: &str, schema: &Value) -> Value {
     json!({
         "200": { "description": description, "content": { media: { "schema": schema } } },
         "default": { "$ref": "#/components/responses/Refused" },

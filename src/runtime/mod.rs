@@ -183,6 +183,21 @@ impl Runtime {
         &self.blobs
     }
 
+    /// Who signs what clients bring back.
+    pub fn signer(&self) -> &Signer {
+        &self.signer
+    }
+
+    /// The time, as this node has it.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A new id, for something that has none yet.
+    pub fn new_id<I: Id>(&self) -> I {
+        IdSource::new(self.clock.now(), self.draw()).next()
+    }
+
     /// What events say about where they come from.
     pub fn publisher(&self) -> &Publisher {
         &self.settings.publisher
@@ -193,11 +208,6 @@ impl Runtime {
         &self.engine
     }
 
-    /// What time it is.
-    pub fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
     /// Who follows feeds here.
     pub fn readers(&self) -> &reader::Readers {
         &self.readers
@@ -206,11 +216,6 @@ impl Runtime {
     /// What connects the nodes of the cluster, and how the cluster is called.
     pub fn bus(&self) -> (&Bus, &str) {
         (&self.bus, &self.settings.host.cluster)
-    }
-
-    /// A new id that nobody guesses.
-    fn new_id<I: Id>(&self) -> I {
-        IdSource::new(self.clock.now(), self.draw()).next()
     }
 
     /// How long a command may take by default.

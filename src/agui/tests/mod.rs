@@ -1,0 +1,3 @@
+mod bodies;
+mod events;
+mod turns;
