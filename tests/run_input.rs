@@ -154,7 +154,7 @@ fn p4_a_run_is_told_from_wherever_its_reader_was_cut_each_event_once() {
 
 #[test]
 fn a_run_that_waits_says_so_and_goes_on_when_somebody_decides() {
-    let settings = Settings { sign_of_life_every: Duration::from_millis(20) };
+    let settings = Settings { sign_of_life_every: Duration::from_millis(20), ..Settings::default() };
     let server = Server::start_with(settings);
     let steps =
         json!([{ "approve": { "prompt": "Go on?", "decisions": ["allow", "deny"] } }, { "say": "gone on" }]);
