@@ -24,9 +24,9 @@ fn documented() -> BTreeMap<String, BTreeSet<String>> {
         |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
     let rows = PAGE.lines().filter(|line| line.starts_with("| `cadre_"));
     let read = |row: &str| {
-        let cells: Vec<_> = row.split(" | ").collect();
-        let name = code(cells[0]).remove(0);
-        (name, code(cells[1]).into_iter().collect())
+        let cells: Vec<_> = row.split('|').collect();
+        let name = code(cells[1]).remove(0);
+        (name, code(cells[2]).into_iter().collect())
     };
     rows.map(read).collect()
 }
@@ -41,7 +41,7 @@ fn written(folder: &Path, names: &mut BTreeSet<String>) {
         }
         let text = fs::read_to_string(&path).unwrap_or_default();
         for metric in ["counter!(", "gauge!(", "histogram!("] {
-            for (at, _) in text.match_indices(&format!("metrics::{metric}")) {
+            for (at, _) in text.match_indices(metric) {
                 let name = text[at..].split('"').nth(1).unwrap();
                 names.insert(name.to_owned());
             }
