@@ -2,6 +2,7 @@
 
 pub mod blob;
 pub mod control;
+pub mod credential;
 pub mod entity;
 pub mod exec;
 pub mod export;
@@ -13,4 +14,5 @@ pub mod sabotage;
 pub mod scripted;
 #[cfg(feature = "simulation")]
 pub mod sim;
+pub mod tenant;
 pub mod view;

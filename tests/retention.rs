@@ -172,7 +172,7 @@ fn refs<'a>(events: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
 async fn p9_what_is_large_goes_after_a_month_and_its_session_is_told_of_each() {
     let world = World::new(Retention::default());
     let node = world.node("one").await;
-    let (mine, other) = (Caller::local(), Caller { tenant: "other".into(), name: "other".into() });
+    let (mine, other) = (Caller::local(), Caller::within("other", "other"));
     let big = json!({ "tool": "big", "args": { "bytes": 200_000 } });
     let child = json!({ "spawn": { "count": 1, "script": [big] } });
     let wordy = json!({ "tool": "echo", "args": { "text": "x".repeat(2_000) } });

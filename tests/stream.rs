@@ -48,7 +48,8 @@ impl Server {
 #[test]
 fn who_follows_a_silent_feed_is_told_that_the_server_is_there() {
     assert_eq!(Settings::default().sign_of_life_every, Duration::from_secs(15), "as it is documented");
-    let server = Server::start_with(Settings { sign_of_life_every: Duration::from_millis(20) });
+    let server =
+        Server::start_with(Settings { sign_of_life_every: Duration::from_millis(20), ..Settings::default() });
     let before = server.session("sess_q");
     let path = format!("/v1/sessions/sess_q/stream?after={}", cursor(before.last().unwrap()));
     let mut stream = server.stream(&path, &[]);

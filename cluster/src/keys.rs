@@ -23,6 +23,7 @@
 //! | `(TENANT, tenant, FEED_META, feed)` | how far it is trimmed | trimming |
 //! | `(TENANT, tenant, DEAD, kind, id, stamp)` | dead letter | the entity's step |
 //! | `(TENANT, tenant, DATA, …)` | the runtime's own records | the entity's step |
+//! | `(SYSTEM, …)` | the runtime's records that belong to no tenant's data | the control plane |
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ const FENCE: i64 = 4;
 const COMMIT: i64 = 5;
 const SHARD: i64 = 6;
 const TENANT: i64 = 7;
+const SYSTEM: i64 = 8;
 
 const INBOX: i64 = 1;
 const TIMER: i64 = 2;
@@ -417,6 +419,21 @@ pub fn data_range(tenant: &str, path_prefix: &[u8]) -> KeyRange {
 /// The path of such a record of this tenant; `None` for any other key.
 pub fn data_path<'a>(key: &'a [u8], tenant: &str) -> Option<&'a [u8]> {
     key.strip_prefix(&data_space(tenant)[..])
+}
+
+/// A record of the runtime's own that is no tenant's: who the tenants are, for one. `path` is tuple-encoded by the runtime.
+pub fn system(path: &[u8]) -> Bytes {
+    [&pack(&(SYSTEM,))[..], path].concat().into()
+}
+
+/// All such records whose path starts with `path_prefix`; with an empty one, all.
+pub fn system_range(path_prefix: &[u8]) -> KeyRange {
+    KeyRange::prefix([&pack(&(SYSTEM,))[..], path_prefix].concat())
+}
+
+/// The path of such a record; `None` for any other key.
+pub fn system_path(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&pack(&(SYSTEM,))[..])
 }
 
 fn data_space(tenant: &str) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::{io::Read, time::Duration};
 use serde_json::{Value, json};
 use ureq::{
     Agent, Body,
-    http::{Response, Uri},
+    http::{Request, Response, Uri},
 };
 
 use super::{Shared, failure::Failure};
@@ -100,6 +100,23 @@ impl Client {
     /// Reads something.
     pub fn get(&self, path: &str) -> Result<Value, Failure> {
         self.read(self.request(path, None).call())
+    }
+
+    /// Sends something to a path, with a body if there is one.
+    pub fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some((name, value)) = self.credential() {
+            request = request.header(name, value);
+        }
+        let wrong = |error| Failure::new(format!("{method} {path}: {error}"));
+        let response = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json").body(body.to_string());
+                self.agent.run(request.map_err(wrong)?)
+            }
+            None => self.agent.run(request.body(()).map_err(wrong)?),
+        };
+        self.read(response)
     }
 
     /// All that a session's feed has now of these classes, each given to `each`. Says where it ends.

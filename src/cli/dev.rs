@@ -2,7 +2,7 @@
 
 use std::{env, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use super::duration;
+use super::{access, duration};
 use anyhow::Context;
 use cadre::{
     blob::Retention,
@@ -46,9 +46,8 @@ pub struct Args {
     /// The data folder [default: `cadre` in the user's data directory]
     #[arg(long, env = "CADRE_DATA")]
     data: Option<PathBuf>,
-    /// Listen where other machines can reach it, although there are no credentials
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    access: access::Args,
     /// How long outputs, inputs and exports are kept that are too large for facts: 90s, 15m, 12h, 30d
     #[arg(long, env = "CADRE_BLOB_RETENTION", default_value = "30d", value_parser = kept)]
     blob_retention: Duration,
@@ -77,7 +76,7 @@ fn cut(text: &str) -> Result<usize, String> {
 
 /// Runs until stopped.
 pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
-    http::check_address(args.listen, args.insecure).map_err(anyhow::Error::msg)?;
+    let access = args.access.check(args.listen)?;
     let retention = Retention::of(args.blob_retention)?.swept_every(args.sweep_every)?;
     let retention = retention.of_outputs(args.output_bytes_max)?;
     let data = args.data.map_or_else(default_data, Ok)?;
@@ -99,7 +98,8 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
         let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE, retention };
         let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
         let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;
-        let served = serve(&runtime, listener, stopped, &data, json).await;
+        let settings = http::Settings { access, ..http::Settings::default() };
+        let served = serve(&runtime, settings, listener, stopped, &data, json).await;
         runtime.stop().await;
         embedded.close().await;
         served
@@ -108,6 +108,7 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
 
 async fn serve(
     runtime: &Runtime,
+    settings: http::Settings,
     listener: TcpListener,
     mut stopped: watch::Receiver<bool>,
     data: &std::path::Path,
@@ -120,7 +121,7 @@ async fn serve(
         return Ok(());
     }
     let address = listener.local_addr()?;
-    let served = http::serve(runtime.clone(), listener, async move {
+    let served = http::serve_with(settings, runtime.clone(), listener, async move {
         // An error means that nobody can stop it any more, which does not happen: the task that waits for signals ends last.
         let _ = stopped.wait_for(|stopped| *stopped).await;
         eprintln!("cadre: stopping; once more to stop at once");

@@ -1,6 +1,8 @@
 //! The command line. One file per subcommand; what they share is the client, the follower of feeds
 //! and how they fail.
 
+mod access;
+mod admin;
 mod approve;
 mod call;
 mod client;
@@ -74,6 +76,7 @@ enum Command {
     Call(call::Args),
     Export(export::Args),
     Replay(replay::Args),
+    Admin(admin::Args),
 }
 
 /// Runs what the arguments of the process say.
@@ -97,6 +100,7 @@ fn run(shared: &Shared, command: Command) -> Result<ExitCode, Failure> {
         Command::Approve(args) => approve::run(&client()?, args),
         Command::Call(args) => call::run(&client()?, args),
         Command::Export(args) => export::run(&client()?, args),
+        Command::Admin(args) => admin::run(&client()?, args),
         Command::Replay(args) => replay::run(args, shared.json),
     }
 }

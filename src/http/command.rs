@@ -10,10 +10,11 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, body, refusal::Refusal};
+use super::{App, body, credential::Asking, refusal::Refusal};
 use crate::{
     control::{self, Error, check, result::Answer},
     fact::Trace,
+    runtime::Caller,
 };
 use cadre_cluster::{bus::TRACEPARENT, trace};
 
@@ -40,18 +41,20 @@ pub(super) async fn list() -> Json<Value> {
 /// `POST /v1/commands/{name}`
 pub(super) async fn execute(
     State(app): State<App>,
+    Asking(caller): Asking,
     name: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Refusal> {
     let Path(name) = name.map_err(|_| Error::not_found("command", "of that name"))?;
-    control::registry().find(&name)?;
+    // What somebody may not have done is not read.
+    caller.require(control::registry().find(&name)?.scope)?;
     let key = key(&headers)?;
     let deadline = deadline(&headers)?;
     let large = (name == "create_job").then_some(&*app.large);
     let arguments = body::arguments(&body::read(&headers, body, large).await?)?;
     let deadline = deadline.unwrap_or_else(|| patience(&app, &name, &arguments));
-    let command = call(&app, &name, arguments, key, deadline);
+    let command = call(&app, &caller, &name, arguments, key, deadline);
     let answer = trace::within(traceparent(&headers), command).await?;
     Ok(Json(match answer.cursor {
         Some(cursor) => json!({ "result": answer.result, "cursor": cursor }),
@@ -68,6 +71,7 @@ fn patience(app: &App, name: &str, arguments: &Value) -> Duration {
 /// Executes a command, unless too many are being executed. When this is dropped, so is the command.
 pub(super) async fn call(
     app: &App,
+    caller: &Caller,
     name: &str,
     arguments: Value,
     key: Option<&str>,
@@ -75,8 +79,7 @@ pub(super) async fn call(
 ) -> Result<Answer, Error> {
     let many = |_| Error::rate_limited(1_000, "too many commands at once");
     let _permit = app.commands.try_acquire().map_err(many)?;
-    let caller = app.caller();
-    let called = app.runtime.call(&caller, name, arguments, key, deadline);
+    let called = app.runtime.call(caller, name, arguments, key, deadline);
     if name != WAIT {
         return called.await;
     }

@@ -7,11 +7,11 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, query, query::Wanted, refusal::Refusal};
+use super::{App, credential::Reading, query, query::Wanted, refusal::Refusal};
 use crate::{
     control::{Error, args::Limit},
     fact::{Cursor, Event, id::SessionId},
-    runtime::EventFilter,
+    runtime::{Caller, EventFilter},
 };
 
 /// So many pages of the feed are looked through for events that pass. What is left is for the next request.
@@ -20,12 +20,13 @@ const PAGES_MAX: usize = 8;
 /// `GET /v1/sessions/{id}/events`
 pub(super) async fn page(
     State(app): State<App>,
+    Reading(caller): Reading,
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Json<Value>, Refusal> {
     let session = named(id)?;
     let wanted = Wanted::of(&uri)?;
-    let (caller, limit) = (app.caller(), wanted.limit.get());
+    let limit = wanted.limit.get();
     // With a filter on classes most of what is read may not pass.
     let at_once = if wanted.filter.types.is_empty() { limit } else { Limit::MAX.get() };
     let (mut events, mut gap) = (Vec::<Event>::new(), None);
@@ -45,7 +46,7 @@ pub(super) async fn page(
         cursor = events.last().map_or(cursor, |event| event.cursor);
     }
     if events.is_empty() && gap.is_none() {
-        exists(&app, &session).await?;
+        exists(&app, &caller, &session).await?;
     }
     let publisher = app.runtime.publisher();
     let envelopes: Vec<_> = events.iter().map(|event| publisher.envelope(event)).collect();
@@ -63,9 +64,9 @@ pub(super) fn named(id: Result<Path<String>, PathRejection>) -> Result<SessionId
 }
 
 /// Whether there is such a session: every one begins with a fact, and one whose facts are gone has a gap.
-pub(super) async fn exists(app: &App, session: &SessionId) -> Result<(), Error> {
+pub(super) async fn exists(app: &App, caller: &Caller, session: &SessionId) -> Result<(), Error> {
     let everything = EventFilter::default();
-    let page = app.runtime.events(&app.caller(), session, Cursor::START, 1, &everything).await?;
+    let page = app.runtime.events(caller, session, Cursor::START, 1, &everything).await?;
     if page.events.is_empty() && page.gap.is_none() {
         return Err(Error::not_found("session", session));
     }

@@ -4,13 +4,16 @@
 //! goes wrong, on whatever path, is answered with the one error envelope (`refusal`). Bodies are bounded before they
 //! are read, and what is streamed is pulled from the store only as fast as the client takes it.
 //!
-//! There are no credentials yet: everybody who reaches the server is [`Caller::local`]. So it listens on loopback
-//! unless somebody insists ([`check_address`]), and there it turns away what a web page of somebody else could send
-//! through the user's own browser (`guard`).
+//! Who asks is known before a handler is (`credential`): from an API key or a signed token. Without credentials
+//! ([`Access::Open`]) everybody who reaches the server is [`Caller::local`](crate::runtime::Caller::local). So such a
+//! server listens on loopback unless somebody insists ([`check_address`]), and there it turns away what a web page of
+//! somebody else could send through the user's own browser (`guard`).
 
+mod admin;
 mod blob;
 mod body;
 mod command;
+mod credential;
 mod events;
 mod frame;
 mod guard;
@@ -42,8 +45,9 @@ pub use self::{
 };
 use crate::{
     control::{Code, Error},
+    credential::{Access, Credentials},
     http::refusal::Refusal,
-    runtime::{Caller, Runtime},
+    runtime::Runtime,
 };
 
 /// How long requests may take to end once the server stops: long enough for a commit, shorter than what supervisors
@@ -55,12 +59,14 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// How often somebody who follows a silent feed is given a sign of life.
     pub sign_of_life_every: Duration,
+    /// Whom it lets in.
+    pub access: Access,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Within what proxies and clients wait before they give a silent connection up.
-        Self { sign_of_life_every: Duration::from_secs(15) }
+        Self { sign_of_life_every: Duration::from_secs(15), access: Access::Open }
     }
 }
 
@@ -68,6 +74,7 @@ impl Default for Settings {
 #[derive(Clone)]
 struct App {
     runtime: Runtime,
+    credentials: Credentials,
     /// How many commands may still begin.
     commands: Arc<Semaphore>,
     /// How many more may do nothing but wait.
@@ -77,13 +84,6 @@ struct App {
     settings: Settings,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
-}
-
-impl App {
-    /// Who asks. Credentials will say.
-    fn caller(&self) -> Caller {
-        Caller::local()
-    }
 }
 
 /// Serves until `shutdown`: then it accepts nothing more, says goodbye to those who follow a feed, and lets the rest
@@ -105,15 +105,19 @@ pub async fn serve_with(
 ) -> io::Result<()> {
     let is_local = guard::is_loopback(listener.local_addr()?.ip());
     let (stop, stopping) = watch::channel(false);
+    let credentials = Credentials::new(runtime.tenants().clone(), settings.access.clone());
+    // Whoever has to show a credential can not be made to by a page that does not know it.
+    let is_guarded = is_local && credentials.is_open();
     let app = App {
         runtime,
+        credentials,
         commands: Arc::new(Semaphore::new(command::AT_ONCE_MAX)),
         waiting: Arc::new(Semaphore::new(command::WAITING_MAX)),
         large: Arc::new(Semaphore::new(command::LARGE_MAX)),
         settings,
         stopping: stopping.clone(),
     };
-    let app = router(app, is_local);
+    let app = router(app, is_guarded);
     let server = axum::serve(listener, app).with_graceful_shutdown(async move {
         shutdown.await;
         stop.send_replace(true);
@@ -137,18 +141,23 @@ pub async fn serve_with(
     }
 }
 
-/// Whether the server may listen there. Without credentials everybody who reaches it can do everything.
-pub fn check_address(address: SocketAddr, insecure: bool) -> Result<(), String> {
-    if insecure || guard::is_loopback(address.ip()) {
+/// Whether the server may listen there. What other machines send in the clear, others read, credentials included.
+pub fn check_address(address: SocketAddr, has_tls: bool, insecure: bool) -> Result<(), String> {
+    if has_tls || insecure || guard::is_loopback(address.ip()) {
         return Ok(());
     }
     Err(format!(
-        "{address} can be reached from other machines, and there are no credentials yet: listen on 127.0.0.1, or \
-         insist with --insecure"
+        "{address} can be reached from other machines: give a certificate with --tls-cert and --tls-key, listen on \
+         127.0.0.1, or insist on plain HTTP with --insecure"
     ))
 }
 
-fn router(app: App, is_local: bool) -> Router {
+/// Whether only this machine reaches an address.
+pub fn is_loopback(address: SocketAddr) -> bool {
+    guard::is_loopback(address.ip())
+}
+
+fn router(app: App, is_guarded: bool) -> Router {
     let router = Router::new()
         .route("/v1/commands", get(command::list))
         .route("/v1/commands/{name}", post(command::execute))
@@ -159,10 +168,12 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .merge(admin::routes())
         .fallback(no_path)
         .method_not_allowed_fallback(no_method)
+        .layer(middleware::from_fn_with_state(app.clone(), credential::identify))
         .with_state(app);
-    let router = if is_local { router.layer(middleware::from_fn(guard::local_only)) } else { router };
+    let router = if is_guarded { router.layer(middleware::from_fn(guard::local_only)) } else { router };
     router.layer(middleware::from_fn(observe::observe))
 }
 
@@ -181,13 +192,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_is_safe_without_credentials() {
+    fn only_loopback_is_safe_without_tls() {
         for address in ["127.0.0.1:7600", "127.3.2.1:0", "[::1]:7600", "[::ffff:127.0.0.1]:1"] {
-            assert_eq!(check_address(address.parse().unwrap(), false), Ok(()), "{address}");
+            assert_eq!(check_address(address.parse().unwrap(), false, false), Ok(()), "{address}");
         }
         for address in ["0.0.0.0:7600", "[::]:7600", "192.168.1.2:80", "[::ffff:10.0.0.1]:1"] {
-            assert!(check_address(address.parse().unwrap(), false).is_err(), "{address}");
-            assert!(check_address(address.parse().unwrap(), true).is_ok(), "{address}");
+            assert!(check_address(address.parse().unwrap(), false, false).is_err(), "{address}");
+            assert!(check_address(address.parse().unwrap(), false, true).is_ok(), "{address}");
+            assert!(check_address(address.parse().unwrap(), true, false).is_ok(), "{address}");
         }
     }
 }

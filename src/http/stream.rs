@@ -6,7 +6,7 @@
 //! Where that is no longer kept, it is told of the gap, given a snapshot that stands for everything up to it, and then
 //! what comes after the snapshot. The gap has no id: whoever loses the connection before the snapshot is told again.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
     body::Body,
@@ -16,22 +16,27 @@ use axum::{
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use super::{App, command, events, frame::Frames, query, query::Wanted, refusal::Refusal};
+use super::{
+    App, command, credential::Reading, events, frame::Frames, query, query::Wanted, refusal::Refusal,
+};
 use crate::{
     fact::{Cursor, id::SessionId},
-    runtime::{EventFilter, EventPage, Follow},
+    runtime::{Caller, EventFilter, EventPage, Follow},
 };
 
 /// When to come back after a goodbye.
 const RECONNECT_AFTER_MS: u64 = 1_000;
+/// How often a credential is looked at while nothing happens: what is revoked ends within two seconds.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The header with which a client says what it has seen.
 const LAST_EVENT_ID: &str = "Last-Event-ID";
 
 /// `GET /v1/sessions/{id}/stream`
 pub(super) async fn follow(
     State(app): State<App>,
+    Reading(caller): Reading,
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
     headers: HeaderMap,
@@ -41,20 +46,22 @@ pub(super) async fn follow(
     let last = headers.get(LAST_EVENT_ID).map(|id| query::cursor(LAST_EVENT_ID, id.to_str().unwrap_or("")));
     let (first, after) = match last.transpose()?.or(wanted.after) {
         Some(after) => {
-            events::exists(&app, &session).await?;
+            events::exists(&app, &caller, &session).await?;
             (None, after)
         }
         None => {
-            let (snapshot, cursor) = snapshot(&app, &session).await?;
+            let (snapshot, cursor) = snapshot(&app, &caller, &session).await?;
             (Some(Frames::default().with("snapshot", Some(cursor), &snapshot)), cursor)
         }
     };
     let following = Following {
         first,
-        follow: app.runtime.follow(&app.caller(), &session, after, wanted.filter.clone()),
+        follow: app.runtime.follow(&caller, &session, after, wanted.filter.clone()),
         filter: wanted.filter,
+        caller,
         session,
         stopping: app.stopping.clone(),
+        silent_since: Instant::now(),
         is_over: false,
         app,
     };
@@ -72,9 +79,9 @@ pub(super) async fn follow(
 }
 
 /// The session as it stands, and where in the feed that is.
-async fn snapshot(app: &App, session: &SessionId) -> Result<(Value, Cursor), Refusal> {
+async fn snapshot(app: &App, caller: &Caller, session: &SessionId) -> Result<(Value, Cursor), Refusal> {
     let arguments = json!({ "sessionId": session });
-    let answer = command::call(app, "get_session", arguments, None, app.runtime.deadline()).await?;
+    let answer = command::call(app, caller, "get_session", arguments, None, app.runtime.deadline()).await?;
     let said = || answer.result.get("cursor")?.as_str()?.parse().ok();
     match answer.cursor.or_else(said) {
         Some(cursor) => Ok((answer.result, cursor)),
@@ -89,8 +96,10 @@ struct Following {
     follow: Follow,
     filter: EventFilter,
     app: App,
+    caller: Caller,
     session: SessionId,
     stopping: watch::Receiver<bool>,
+    silent_since: Instant,
     is_over: bool,
 }
 
@@ -103,23 +112,37 @@ impl Following {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        let page = tokio::select! {
-            biased;
-            // An error means that the server is gone, which is as good as stopping.
-            _ = self.stopping.wait_for(|stopping| *stopping) => None,
-            page = tokio::time::timeout(self.app.settings.sign_of_life_every, self.follow.next()) => Some(page),
-        };
-        Some(match page {
-            Some(Err(_)) => Frames::comment(),
-            Some(Ok(Ok(EventPage { gap: Some(gap), .. }))) => self.repaired(gap).await,
-            Some(Ok(Ok(page))) => self.frames(&page),
-            Some(Ok(Err(error))) => self.broken(&error.to_json()),
-            None => {
-                self.is_over = true;
-                let bye = json!({ "reason": "draining", "reconnectAfterMs": RECONNECT_AFTER_MS });
-                Frames::default().with("bye", None, &bye)
+        loop {
+            let pause = self.app.settings.sign_of_life_every.saturating_sub(self.silent_since.elapsed());
+            let page = tokio::select! {
+                biased;
+                // An error means that the server is gone, which is as good as stopping.
+                _ = self.stopping.wait_for(|stopping| *stopping) => None,
+                page = tokio::time::timeout(pause.min(CHECK_EVERY), self.follow.next()) => Some(page),
+            };
+            // Before anything more is told: the credential may be gone since it was asked for.
+            if page.is_some()
+                && let Err(error) = self.app.credentials.check(&self.caller).await
+            {
+                return Some(self.broken(&error.to_json()));
             }
-        })
+            let frames = match page {
+                Some(Err(_)) if self.silent_since.elapsed() < self.app.settings.sign_of_life_every => {
+                    continue;
+                }
+                Some(Err(_)) => Frames::comment(),
+                Some(Ok(Ok(EventPage { gap: Some(gap), .. }))) => self.repaired(gap).await,
+                Some(Ok(Ok(page))) => self.frames(&page),
+                Some(Ok(Err(error))) => self.broken(&error.to_json()),
+                None => {
+                    self.is_over = true;
+                    let bye = json!({ "reason": "draining", "reconnectAfterMs": RECONNECT_AFTER_MS });
+                    Frames::default().with("bye", None, &bye)
+                }
+            };
+            self.silent_since = Instant::now();
+            return Some(frames);
+        }
     }
 
     fn frames(&self, page: &EventPage) -> Frames {
@@ -131,11 +154,11 @@ impl Following {
 
     /// A snapshot in place of what is missing: the tail begins right after it.
     async fn repaired(&mut self, (from, to): (Cursor, Cursor)) -> Frames {
-        let (app, session) = (&self.app, &self.session);
-        app.runtime.snapshot_repaired(&app.caller(), session, from, to).await;
-        match snapshot(app, session).await {
+        let (app, caller, session) = (&self.app, &self.caller, &self.session);
+        app.runtime.snapshot_repaired(caller, session, from, to).await;
+        match snapshot(app, caller, session).await {
             Ok((snapshot, cursor)) => {
-                self.follow = app.runtime.follow(&app.caller(), session, cursor, self.filter.clone());
+                self.follow = app.runtime.follow(caller, session, cursor, self.filter.clone());
                 let gap = json!({ "sessionId": session, "from": from, "to": to, "reason": "trimmed" });
                 Frames::default().with("gap", None, &gap).with("snapshot", Some(cursor), &snapshot)
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Caller, Request, Runtime, request::Admitted};
-use crate::control::{AnyCommand, Error, result::Answer};
+use crate::control::{AnyCommand, Error, registry, result::Answer};
 
 impl Runtime {
     /// Executes a command by name: the door behind HTTP, channel and command line. `key` makes it happen once (P3);
@@ -19,7 +19,10 @@ impl Runtime {
         deadline: Duration,
     ) -> Result<Answer, Error> {
         let begun = tokio::time::Instant::now();
-        let answer = self.execute(caller, AnyCommand::parse(name, arguments), key, deadline).await;
+        // What somebody may not do is said before what is wrong with it. Here, because every surface comes through here.
+        let spec = registry().find(name).and_then(|spec| caller.require(spec.scope));
+        let command = spec.and_then(|()| AnyCommand::parse(name, arguments));
+        let answer = self.execute(caller, command, key, deadline).await;
         // Only names that exist become labels: anybody can make up others.
         if !matches!(&answer, Err(error) if error.code == crate::control::Code::NotFound) {
             let outcome = answer.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok");

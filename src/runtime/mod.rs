@@ -30,7 +30,7 @@ use cadre_cluster::{
 use rand::{SeedableRng, rngs::StdRng};
 
 pub use self::{
-    caller::Caller,
+    caller::{Caller, Credential},
     feed::{EventFilter, EventPage, Follow},
     sweep::Swept,
 };
@@ -44,6 +44,7 @@ use crate::{
     entity::{Host, Job, JobItem, Session, Subagent, Task},
     exec::Engine,
     fact::Publisher,
+    tenant::Directory,
 };
 
 /// How a runtime is set up.
@@ -73,6 +74,7 @@ pub struct Runtime {
     clock: Arc<dyn Clock>,
     engine: Arc<Engine>,
     blobs: Blobs,
+    tenants: Directory,
     settings: Arc<Settings>,
     feed_epoch: u32,
     sweeping: Sweeping,
@@ -124,6 +126,7 @@ impl Runtime {
             sweeping: sweeper.start(seed),
             feed_epoch: node.feed_epoch(),
             node: Arc::new(tokio::sync::Mutex::new(Some(node))),
+            tenants: Directory::new(store.clone(), clock.clone()),
             store,
             bus,
             clock,
@@ -169,6 +172,11 @@ impl Runtime {
     /// Where large things are.
     pub fn blobs(&self) -> &Blobs {
         &self.blobs
+    }
+
+    /// Who may use the cluster.
+    pub fn tenants(&self) -> &Directory {
+        &self.tenants
     }
 
     /// What events say about where they come from.

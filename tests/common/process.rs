@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The binary, with nothing of the environment of whoever runs the tests, talking to `url`.
 pub fn cadre(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cadre"));
-    for name in ["CADRE_TOKEN", "CADRE_DATA", "CADRE_LISTEN", "RUST_LOG"] {
+    for name in ["CADRE_TOKEN", "CADRE_DATA", "CADRE_LISTEN", "CADRE_AUTH", "CADRE_ADMIN_TOKEN", "RUST_LOG"] {
         command.env_remove(name);
     }
     command.env("CADRE_URL", url).stdin(Stdio::null());
