@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use ureq::{
     Agent, Body,
     http::{Request, Response, Uri},
+    tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
 use super::{Shared, failure::Failure};
@@ -22,6 +23,22 @@ pub fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,*".contains(&byte);
     let part = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(part).collect()
+}
+
+/// TLS that trusts the certificates in a file, and no others.
+fn trusting(path: &std::path::Path) -> Result<TlsConfig, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| Failure::new(format!("--ca-cert {}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&text) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(&error))? {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(wrong(&"there is no certificate in it"));
+    }
+    Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates)).build())
 }
 
 /// Talks to one server.
@@ -54,6 +71,9 @@ impl Client {
         if is_local {
             // A proxy for the rest of the world knows nothing of this machine.
             config = config.proxy(None);
+        }
+        if let Some(path) = &shared.ca_cert {
+            config = config.tls_config(trusting(path)?);
         }
         Ok(Self { url, token: shared.token.clone(), agent: config.build().into(), json: shared.json })
     }

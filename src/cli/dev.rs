@@ -76,7 +76,7 @@ fn cut(text: &str) -> Result<usize, String> {
 
 /// Runs until stopped.
 pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
-    let access = args.access.check(args.listen)?;
+    let access::Served { access, tls } = args.access.check(args.listen)?;
     let retention = Retention::of(args.blob_retention)?.swept_every(args.sweep_every)?;
     let retention = retention.of_outputs(args.output_bytes_max)?;
     let data = args.data.map_or_else(default_data, Ok)?;
@@ -98,7 +98,7 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
         let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE, retention };
         let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
         let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;
-        let settings = http::Settings { access, ..http::Settings::default() };
+        let settings = http::Settings { access, tls, ..http::Settings::default() };
         let served = serve(&runtime, settings, listener, stopped, &data, json).await;
         runtime.stop().await;
         embedded.close().await;
@@ -120,7 +120,8 @@ async fn serve(
     if *stopped.borrow() {
         return Ok(());
     }
-    let address = listener.local_addr()?;
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", listener.local_addr()?);
     let served = http::serve_with(settings, runtime.clone(), listener, async move {
         // An error means that nobody can stop it any more, which does not happen: the task that waits for signals ends last.
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -128,9 +129,9 @@ async fn serve(
     });
     // The socket has been listening since it was bound: whoever connects now is answered.
     if json {
-        println!("{}", serde_json::json!({ "event": "ready", "url": format!("http://{address}") }));
+        println!("{}", serde_json::json!({ "event": "ready", "url": url }));
     } else {
-        println!("ready http://{address}");
+        println!("ready {url}");
     }
     eprintln!("cadre: data in {}; stop with Ctrl-C", data.display());
     served.await.context("cannot serve")

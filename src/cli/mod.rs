@@ -59,6 +59,9 @@ struct Shared {
     /// The credential for it; one on this machine needs none
     #[arg(long, global = true, env = "CADRE_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// The certificates to trust in place of those of the world, in PEM: for a server with one of its own
+    #[arg(long, global = true, env = "CADRE_CA_CERT", value_name = "FILE")]
+    ca_cert: Option<std::path::PathBuf>,
     /// Answer for programs: JSON, one value per line
     #[arg(long, global = true)]
     json: bool,

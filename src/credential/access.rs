@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Issuer;
 use crate::tenant::digest;
 
 /// Whom a gateway lets in.
@@ -19,6 +20,8 @@ pub enum Access {
 pub struct Trust {
     /// What the first administrator shows, when there are no keys yet.
     pub administrator: Option<AdminToken>,
+    /// The identity provider whose signed tokens count.
+    pub signed: Option<Issuer>,
 }
 
 /// The token of the first administrator. Kept as a digest, so that it is in no dump and no log.

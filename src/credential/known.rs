@@ -93,6 +93,8 @@ impl<T> Slots<T> {
         let mut held = slot.lock().await;
         if let Some((since, known)) = &*held
             && *since >= revision
+            // What is not there may be made at any moment, and then is to be seen at once.
+            && known.is_some()
         {
             return Ok(known.clone());
         }

@@ -1,6 +1,6 @@
 //! Who is let in: from what somebody shows to a [`Caller`].
 //!
-//! A key is checked against its hash once a minute; in between, a digest of its text stands for it in memory. That it has
+//! A key is checked against its hash when it is first shown; after that, a digest of its text stands for it in memory. That it has
 //! not been taken back is another question, asked every time: what was read of a key and its tenant holds as long as the
 //! revision of the [directory](crate::tenant) stays the same, and that is looked at twice a second. So a key that is
 //! revoked, has expired, or whose tenant is suspended is refused within a second, on open channels too
@@ -11,14 +11,18 @@
 
 mod access;
 mod known;
+mod signed;
 mod verified;
 
 use std::sync::Arc;
 
 use cadre_cluster::clock::Timestamp;
 
-pub use self::access::{Access, AdminToken, Trust, WeakToken};
-use self::{known::Known, verified::Verified};
+pub use self::{
+    access::{Access, AdminToken, Trust, WeakToken},
+    signed::{InsecureSource, Issuer, KeySource},
+};
+use self::{known::Known, signed::Verifier, verified::Verified};
 use crate::{
     control::{Code, Error, Scope},
     runtime::{Caller, Credential},
@@ -37,13 +41,18 @@ struct Inner {
     access: Access,
     known: Known,
     verified: Verified,
+    signed: Option<Verifier>,
 }
 
 impl Credentials {
     /// For a gateway with this directory.
     pub fn new(directory: Directory, access: Access) -> Self {
         let known = Known::new(directory.clone());
-        Self(Arc::new(Inner { directory, access, known, verified: Verified::default() }))
+        let signed = match &access {
+            Access::Required(Trust { signed: Some(issuer), .. }) => Some(Verifier::new(issuer.clone())),
+            Access::Required(_) | Access::Open => None,
+        };
+        Self(Arc::new(Inner { directory, access, known, verified: Verified::default(), signed }))
     }
 
     /// Whether everybody who comes is let in.
@@ -106,7 +115,7 @@ impl Credentials {
         }
         match Presented::parse(token) {
             Some(presented) => self.of_key(&presented, token).await,
-            None => Err(bad()),
+            None => self.of_signature(token).await,
         }
     }
 
@@ -125,6 +134,13 @@ impl Credentials {
         let key = key.filter(|_| is_right).ok_or_else(bad)?;
         verified.insert(digest, key.hash.clone());
         self.of_record(&key).await
+    }
+
+    async fn of_signature(&self, token: &str) -> Result<Caller, Error> {
+        let signed = self.0.signed.as_ref().ok_or_else(bad)?;
+        let caller = signed.verify(token, self.0.directory.now()).await?;
+        self.tenant(&caller.tenant).await?;
+        Ok(caller)
     }
 
     async fn of_record(&self, key: &ApiKey) -> Result<Caller, Error> {

@@ -10,7 +10,12 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, body, credential::Asking, refusal::Refusal};
+use super::{
+    App, body,
+    credential::{self, Asking},
+    limits::Rate,
+    refusal::Refusal,
+};
 use crate::{
     control::{self, Error, check, result::Answer},
     fact::Trace,
@@ -77,6 +82,7 @@ pub(super) async fn call(
     key: Option<&str>,
     deadline: Duration,
 ) -> Result<Answer, Error> {
+    credential::within(app, Rate::Commands, caller).await?;
     let many = |_| Error::rate_limited(1_000, "too many commands at once");
     let _permit = app.commands.try_acquire().map_err(many)?;
     let called = app.runtime.call(caller, name, arguments, key, deadline);

@@ -14,7 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::{App, refusal::Refusal};
+use super::{App, limits::Rate, refusal::Refusal};
 use crate::{
     control::{Code, Error, Scope},
     credential::{Credentials, bad},
@@ -75,11 +75,27 @@ pub(super) async fn identify(State(app): State<App>, mut request: Request, next:
     }
     match caller(&app.credentials, request.method(), request.headers(), request.uri()).await {
         Ok(caller) => {
+            if let Err(error) = within(&app, Rate::Requests, &caller).await {
+                return refused(error);
+            }
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(error) => refused(error),
     }
+}
+
+/// That a tenant does not ask faster than it may.
+pub(super) async fn within(app: &App, rate: Rate, caller: &Caller) -> Result<(), Error> {
+    if app.credentials.is_open() {
+        return Ok(());
+    }
+    let quotas = app.credentials.quotas(&caller.tenant).await?;
+    let per_second = match rate {
+        Rate::Requests => quotas.requests_per_second,
+        Rate::Commands => quotas.commands_per_second,
+    };
+    app.limits.take(rate, &caller.tenant, per_second)
 }
 
 fn refused(error: Error) -> Response {

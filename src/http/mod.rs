@@ -18,6 +18,8 @@ mod events;
 mod frame;
 mod guard;
 mod health;
+mod limits;
+mod listen;
 mod metrics;
 mod observe;
 mod openapi;
@@ -25,6 +27,7 @@ mod query;
 mod range;
 mod refusal;
 mod stream;
+mod tls;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -42,11 +45,12 @@ use tokio::{
 pub use self::{
     body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
     metrics::install as install_metrics,
+    tls::{Tls, TlsError},
 };
 use crate::{
     control::{Code, Error},
     credential::{Access, Credentials},
-    http::refusal::Refusal,
+    http::{limits::Limits, refusal::Refusal},
     runtime::Runtime,
 };
 
@@ -61,12 +65,14 @@ pub struct Settings {
     pub sign_of_life_every: Duration,
     /// Whom it lets in.
     pub access: Access,
+    /// What it shows to those who connect; without it they are served in the clear.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Within what proxies and clients wait before they give a silent connection up.
-        Self { sign_of_life_every: Duration::from_secs(15), access: Access::Open }
+        Self { sign_of_life_every: Duration::from_secs(15), access: Access::Open, tls: None }
     }
 }
 
@@ -75,6 +81,7 @@ impl Default for Settings {
 struct App {
     runtime: Runtime,
     credentials: Credentials,
+    limits: Arc<Limits>,
     /// How many commands may still begin.
     commands: Arc<Semaphore>,
     /// How many more may do nothing but wait.
@@ -108,9 +115,11 @@ pub async fn serve_with(
     let credentials = Credentials::new(runtime.tenants().clone(), settings.access.clone());
     // Whoever has to show a credential can not be made to by a page that does not know it.
     let is_guarded = is_local && credentials.is_open();
+    let tls = settings.tls.clone();
     let app = App {
         runtime,
         credentials,
+        limits: Arc::default(),
         commands: Arc::new(Semaphore::new(command::AT_ONCE_MAX)),
         waiting: Arc::new(Semaphore::new(command::WAITING_MAX)),
         large: Arc::new(Semaphore::new(command::LARGE_MAX)),
@@ -118,10 +127,12 @@ pub async fn serve_with(
         stopping: stopping.clone(),
     };
     let app = router(app, is_guarded);
-    let server = axum::serve(listener, app).with_graceful_shutdown(async move {
+    let server = listen::serve(listener, tls, app, stopping.clone());
+    let stopper = async move {
         shutdown.await;
         stop.send_replace(true);
-    });
+        std::future::pending::<()>().await;
+    };
     let too_long = async {
         let mut stopping = stopping;
         // An error means that the server is gone: then the other branch ends.
@@ -132,7 +143,8 @@ pub async fn serve_with(
     };
     tokio::select! {
         biased;
-        served = server => served,
+        () = server => Ok(()),
+        () = stopper => Ok(()),
         () = metrics::upkeep() => Ok(()),
         () = too_long => {
             tracing::warn!(seconds = DRAIN_MAX.as_secs(), "requests that did not end are cut off");

@@ -57,7 +57,7 @@ impl Scopes {
 
 impl Serialize for Scopes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(Scope::as_str))
+        serializer.collect_seq(self.iter().map(Scope::as_str).collect::<Vec<_>>())
     }
 }
 

@@ -74,9 +74,11 @@ mod tests {
 
     #[test]
     fn a_quota_is_a_name_and_a_number() {
-        assert_eq!(quota("turnsOpen=7"), Ok(("turnsOpen".into(), Some(7))));
-        assert_eq!(quota("turnsOpen=none"), Ok(("turnsOpen".into(), None)));
-        for bad in ["turnsOpen", "turnsOpen=", "turnsOpen=-1", "turnsOpen=many"] {
+        assert_eq!(quota("commandsPerSecond=7"), Ok(("commandsPerSecond".into(), Some(7))));
+        assert_eq!(quota("commandsPerSecond=none"), Ok(("commandsPerSecond".into(), None)));
+        for bad in
+            ["commandsPerSecond", "commandsPerSecond=", "commandsPerSecond=-1", "commandsPerSecond=many"]
+        {
             assert!(quota(bad).is_err(), "{bad}");
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Whoever may not is told so before anything is looked up: an answer never says whether there is a tenant or a key.
 
+mod document;
 mod keys;
 mod quotas;
 mod tenants;
@@ -15,6 +16,7 @@ use axum::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub(super) use self::document::document;
 use super::{App, body, refusal::Refusal};
 use crate::control::{Error, args::Limit, read};
 
