@@ -4,6 +4,7 @@ pub mod agui;
 pub mod blob;
 pub mod config;
 pub mod control;
+pub mod credential;
 pub mod entity;
 pub mod exec;
 pub mod export;
@@ -16,4 +17,5 @@ pub mod scripted;
 pub mod signing;
 #[cfg(feature = "simulation")]
 pub mod sim;
+pub mod tenant;
 pub mod view;

@@ -409,7 +409,7 @@ async fn a_key_has_bounds_and_belongs_to_one_tenant_and_to_commands_that_write()
     }
     let key = "k".repeat(128);
     let mine = rig.keyed(&key, "create_session", json!({ "title": "mine" })).await.unwrap();
-    let caller = Caller { tenant: "other".into(), name: "other".into() };
+    let caller = Caller::within("other", "other");
     let theirs =
         rig.runtime.call(&caller, "create_session", json!({ "title": "theirs" }), Some(&key), PATIENCE).await;
     assert_ne!(

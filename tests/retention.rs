@@ -172,7 +172,7 @@ fn refs<'a>(events: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
 async fn p9_what_is_large_goes_after_a_month_and_its_session_is_told_of_each() {
     let world = World::new(Retention::default());
     let node = world.node("one").await;
-    let (mine, other) = (Caller::local(), Caller { tenant: "other".into(), name: "other".into() });
+    let (mine, other) = (Caller::local(), Caller::within("other", "other"));
     let big = json!({ "tool": "big", "args": { "bytes": 200_000 } });
     let child = json!({ "spawn": { "count": 1, "script": [big] } });
     let wordy = json!({ "tool": "echo", "args": { "text": "x".repeat(2_000) } });
@@ -600,7 +600,7 @@ async fn p8_a_resume_token_is_worth_nothing_to_another_tenant() {
     use cadre::runtime::channels::Wanted;
     let world = World::new(Retention::default());
     let node = world.node("one").await;
-    let other = Caller { tenant: "other".into(), name: "other".into() };
+    let other = Caller::within("other", "other");
     let taken = node.0.take_channel(&Caller::local(), &Wanted::default()).await.unwrap();
     let stolen = Wanted { token: Some(taken.token.clone()), ..Wanted::default() };
     let refused = node.0.take_channel(&other, &stolen).await.unwrap_err();

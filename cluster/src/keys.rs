@@ -24,6 +24,7 @@
 //! | `(TENANT, tenant, DEAD, kind, id, stamp)` | dead letter | the entity's step |
 //! | `(TENANT, tenant, DATA, …)` | the runtime's own records | the entity's step |
 //! | `(CLUSTER_DATA, …)` | the runtime's own records that are no tenant's | the runtime |
+//! | `(SYSTEM, …)` | the runtime's records that belong to no tenant's data | the control plane |
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ const COMMIT: i64 = 5;
 const SHARD: i64 = 6;
 const TENANT: i64 = 7;
 const CLUSTER_DATA: i64 = 8;
+const SYSTEM: i64 = 9;
 
 const INBOX: i64 = 1;
 const TIMER: i64 = 2;
@@ -429,6 +431,21 @@ pub fn cluster_data(path: &[u8]) -> Bytes {
 /// All such records whose path starts with `path_prefix`.
 pub fn cluster_data_range(path_prefix: &[u8]) -> KeyRange {
     KeyRange::prefix(cluster_data(path_prefix).to_vec())
+}
+
+/// A record of the runtime's own that is no tenant's: who the tenants are, for one. `path` is tuple-encoded by the runtime.
+pub fn system(path: &[u8]) -> Bytes {
+    [&pack(&(SYSTEM,))[..], path].concat().into()
+}
+
+/// All such records whose path starts with `path_prefix`; with an empty one, all.
+pub fn system_range(path_prefix: &[u8]) -> KeyRange {
+    KeyRange::prefix([&pack(&(SYSTEM,))[..], path_prefix].concat())
+}
+
+/// The path of such a record; `None` for any other key.
+pub fn system_path(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&pack(&(SYSTEM,))[..])
 }
 
 fn data_space(tenant: &str) -> Vec<u8> {

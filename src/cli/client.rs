@@ -5,7 +5,8 @@ use std::{io::Read, time::Duration};
 use serde_json::{Value, json};
 use ureq::{
     Agent, Body,
-    http::{Response, Uri},
+    http::{Request, Response, Uri},
+    tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
 use super::{Shared, failure::Failure};
@@ -22,6 +23,22 @@ pub fn segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,*".contains(&byte);
     let part = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(part).collect()
+}
+
+/// TLS that trusts the certificates in a file, and no others.
+fn trusting(path: &std::path::Path) -> Result<TlsConfig, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| Failure::new(format!("--ca-cert {}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&text) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| wrong(&error))? {
+            certificates.push(certificate);
+        }
+    }
+    if certificates.is_empty() {
+        return Err(wrong(&"there is no certificate in it"));
+    }
+    Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates)).build())
 }
 
 /// Talks to one server.
@@ -54,6 +71,9 @@ impl Client {
         if is_local {
             // A proxy for the rest of the world knows nothing of this machine.
             config = config.proxy(None);
+        }
+        if let Some(path) = &shared.ca_cert {
+            config = config.tls_config(trusting(path)?);
         }
         Ok(Self { url, token: shared.token.clone(), agent: config.build().into(), json: shared.json })
     }
@@ -100,6 +120,23 @@ impl Client {
     /// Reads something.
     pub fn get(&self, path: &str) -> Result<Value, Failure> {
         self.read(self.request(path, None).call())
+    }
+
+    /// Sends something to a path, with a body if there is one.
+    pub fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some((name, value)) = self.credential() {
+            request = request.header(name, value);
+        }
+        let wrong = |error| Failure::new(format!("{method} {path}: {error}"));
+        let response = match body {
+            Some(body) => {
+                let request = request.header("content-type", "application/json").body(body.to_string());
+                self.agent.run(request.map_err(wrong)?)
+            }
+            None => self.agent.run(request.body(()).map_err(wrong)?),
+        };
+        self.read(response)
     }
 
     /// All that a session's feed has now of these classes, each given to `each`. Says where it ends.

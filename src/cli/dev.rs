@@ -2,7 +2,7 @@
 
 use std::{env, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use super::{duration, stopped::stopped};
+use super::{access, duration, stopped::stopped};
 use anyhow::Context;
 use cadre::{
     blob::Retention,
@@ -42,9 +42,8 @@ pub struct Args {
     /// The data folder [default: `cadre` in the user's data directory]
     #[arg(long, env = "CADRE_DATA")]
     data: Option<PathBuf>,
-    /// Listen where other machines can reach it, although there are no credentials
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    access: access::Args,
     /// How long outputs, inputs and exports are kept that are too large for facts: 90s, 15m, 12h, 30d
     #[arg(long, env = "CADRE_BLOB_RETENTION", default_value = "30d", value_parser = kept)]
     blob_retention: Duration,
@@ -73,7 +72,7 @@ fn cut(text: &str) -> Result<usize, String> {
 
 /// Runs until stopped.
 pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
-    http::check_address(args.listen, args.insecure).map_err(anyhow::Error::msg)?;
+    let access::Served { access, tls } = args.access.check(args.listen)?;
     let retention = Retention::of(args.blob_retention)?.swept_every(args.sweep_every)?;
     let retention = retention.of_outputs(args.output_bytes_max)?;
     let data = args.data.map_or_else(default_data, Ok)?;
@@ -95,7 +94,8 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
         let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE, retention };
         let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
         let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;
-        let served = serve(&runtime, listener, stopped, &data, json).await;
+        let settings = http::Settings { access, tls, ..http::Settings::default() };
+        let served = serve(&runtime, settings, listener, stopped, &data, json).await;
         runtime.stop().await;
         embedded.close().await;
         served
@@ -104,6 +104,7 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
 
 async fn serve(
     runtime: &Runtime,
+    settings: http::Settings,
     listener: TcpListener,
     mut stopped: watch::Receiver<bool>,
     data: &std::path::Path,
@@ -115,17 +116,18 @@ async fn serve(
     if *stopped.borrow() {
         return Ok(());
     }
-    let address = listener.local_addr()?;
-    let served = http::serve(runtime.clone(), listener, async move {
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", listener.local_addr()?);
+    let served = http::serve_with(settings, runtime.clone(), listener, async move {
         // An error means that nobody can stop it any more, which does not happen: the task that waits for signals ends last.
         let _ = stopped.wait_for(|stopped| *stopped).await;
         eprintln!("cadre: stopping; once more to stop at once");
     });
     // The socket has been listening since it was bound: whoever connects now is answered.
     if json {
-        println!("{}", serde_json::json!({ "event": "ready", "url": format!("http://{address}") }));
+        println!("{}", serde_json::json!({ "event": "ready", "url": url }));
     } else {
-        println!("ready http://{address}");
+        println!("ready {url}");
     }
     eprintln!("cadre: data in {}; stop with Ctrl-C", data.display());
     served.await.context("cannot serve")

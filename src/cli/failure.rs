@@ -69,8 +69,11 @@ impl Failure {
     }
 }
 
-/// Where to look for what does not exist.
+/// Where to look for what does not exist, or what to show.
 fn hint(error: &Value) -> &'static str {
+    if error["code"] == "unauthorized" {
+        return "; give a key with --token or CADRE_TOKEN";
+    }
     let Some(missing) = error["message"].as_str().and_then(|text| text.strip_prefix("there is no ")) else {
         return "";
     };
@@ -79,6 +82,8 @@ fn hint(error: &Value) -> &'static str {
         Some("task") => "; `cadre tasks` lists them",
         Some("command") => "; `cadre call` lists them",
         Some("action") => "; `cadre approve --session SESSION` lists them",
+        Some("tenant") => "; `cadre admin tenants` lists them",
+        Some("key") => "; `cadre admin keys list TENANT` lists them",
         Some("agent") => "; `scripted` is always there",
         _ => "",
     }

@@ -1,6 +1,8 @@
 //! The command line. One file per subcommand; what they share is the client, the follower of feeds
 //! and how they fail.
 
+mod access;
+mod admin;
 mod approve;
 mod call;
 mod client;
@@ -60,6 +62,9 @@ struct Shared {
     /// The credential for it; one on this machine needs none
     #[arg(long, global = true, env = "CADRE_TOKEN", hide_env_values = true)]
     token: Option<String>,
+    /// The certificates to trust in place of those of the world, in PEM: for a server with one of its own
+    #[arg(long, global = true, env = "CADRE_CA_CERT", value_name = "FILE")]
+    ca_cert: Option<std::path::PathBuf>,
     /// Answer for programs: JSON, one value per line
     #[arg(long, global = true)]
     json: bool,
@@ -79,6 +84,7 @@ enum Command {
     Call(call::Args),
     Export(export::Args),
     Replay(replay::Args),
+    Admin(admin::Args),
 }
 
 /// Runs what the arguments of the process say.
@@ -109,6 +115,7 @@ fn run(shared: &Shared, command: Command) -> Result<ExitCode, Failure> {
         Command::Approve(args) => approve::run(&client()?, args),
         Command::Call(args) => call::run(&client()?, args),
         Command::Export(args) => export::run(&client()?, args),
+        Command::Admin(args) => admin::run(&client()?, args),
         Command::Replay(args) => replay::run(args, shared.json),
     }
 }

@@ -26,7 +26,7 @@ use clap::Args as ClapArgs;
 use rand::TryRngCore;
 use tokio::{net::TcpListener, sync::watch};
 
-use super::{config::Sources, dev::default_data, stopped::stopped};
+use super::{access, config::Sources, dev::default_data, stopped::stopped};
 use crate::log;
 
 /// How long something may wait before the node counts as not ready.
@@ -58,26 +58,27 @@ pub struct Args {
     /// The folder of the embedded store [store.data]
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Listen where other machines can reach it, although nothing protects it [gateway.insecure]
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    access: access::Args,
 }
 
 /// Runs until stopped.
 pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
-    let Args { sources, roles, name, listen, data, insecure } = args;
+    let Args { sources, roles, name, listen, data, access } = args;
     let flags = [
         ("--roles", "node.roles", roles),
         ("--name", "node.name", name),
         ("--listen", "gateway.listen", listen.map(|address| address.to_string())),
         ("--data", "store.data", data.map(|path| path.to_string_lossy().into_owned())),
-        ("--insecure", "gateway.insecure", insecure.then(|| "true".to_owned())),
+        ("--insecure", "gateway.insecure", access.insecure.then(|| "true".to_owned())),
     ];
     let flags = flags.into_iter().filter_map(|(flag, key, text)| Some((flag, key, text?))).collect();
-    let (config, layers) = sources.load(flags)?.context("the configuration cannot be used")?;
+    let (mut config, layers) = sources.load(flags)?.context("the configuration cannot be used")?;
     let is_gateway = config.node.is(Role::Gateway);
     if is_gateway {
-        http::check_address(config.gateway.listen, config.gateway.insecure).map_err(anyhow::Error::msg)?;
+        let access = access::Args { insecure: config.gateway.insecure, ..access };
+        let served = access.check(config.gateway.listen)?;
+        (config.gateway.http.access, config.gateway.http.tls) = (served.access, served.tls);
     }
     http::install_metrics();
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

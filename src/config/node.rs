@@ -113,6 +113,7 @@ impl Gateway {
                 sign_of_life_every: read.duration("gateway.sign_of_life_every"),
                 cors_origins: origins,
                 compression: read.flag("gateway.compression"),
+                ..http::Settings::default()
             },
         }
     }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use super::{
     App,
+    credential::Reading,
     range::{self, Part},
     refusal::Refusal,
 };
@@ -27,12 +28,13 @@ const CHUNK_BYTES: u64 = 512 * 1024;
 /// `GET` and `HEAD /v1/blobs/{ref}`
 pub(super) async fn read(
     State(app): State<App>,
+    Reading(caller): Reading,
     blob: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let Path(blob) = blob.map_err(|_| Error::invalid("ref", "is not readable"))?;
     let blob = BlobRef::parse(&blob).map_err(|error| Error::invalid("ref", error))?;
-    let meta = app.runtime.blobs().meta(&app.caller().tenant, &blob).await;
+    let meta = app.runtime.blobs().meta(&caller.tenant, &blob).await;
     let meta = meta.map_err(|error| refused(error, app.runtime.blobs().ttl()))?;
     let tag = format!("\"{}\"", meta.hash);
     if text(&headers, header::IF_NONE_MATCH).is_some_and(|wanted| matches(wanted, &tag)) {
@@ -46,7 +48,7 @@ pub(super) async fn read(
         Part::Of(range) => (StatusCode::PARTIAL_CONTENT, range),
         Part::None => return Err(Refusal::range(meta.size_bytes)),
     };
-    let mut response = (status, content(app, blob, range.clone())).into_response();
+    let mut response = (status, content(app, caller.tenant, blob, range.clone())).into_response();
     let about = response.headers_mut();
     describe(&meta, about);
     about.insert(header::ETAG, value(&tag));
@@ -68,15 +70,15 @@ fn describe(meta: &BlobMeta, about: &mut HeaderMap) {
     about.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
 }
 
-fn content(app: App, blob: BlobRef, range: Range<u64>) -> Body {
+fn content(app: App, tenant: String, blob: BlobRef, range: Range<u64>) -> Body {
     Body::from_stream(futures::stream::try_unfold(range.start, move |at| {
-        let (app, blob) = (app.clone(), blob.clone());
+        let (app, tenant, blob) = (app.clone(), tenant.clone(), blob.clone());
         async move {
             if at >= range.end {
                 return Ok::<Option<(Bytes, u64)>, io::Error>(None);
             }
             let to = (at + CHUNK_BYTES).min(range.end);
-            let read = app.runtime.blobs().read(&app.caller().tenant, &blob, at..to).await;
+            let read = app.runtime.blobs().read(&tenant, &blob, at..to).await;
             let chunk = read.map_err(io::Error::other)?;
             if chunk.len() as u64 != to - at {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof));

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::{
     App, body,
+    credential::{self, Asking},
+    limits::Rate,
     refusal::{self, Refusal},
 };
 use crate::{
@@ -44,18 +46,19 @@ pub(super) async fn list() -> Json<Value> {
 /// `POST /v1/commands/{name}`
 pub(super) async fn execute(
     State(app): State<App>,
+    Asking(caller): Asking,
     name: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Refusal> {
     let Path(name) = name.map_err(|_| Error::not_found("command", "of that name"))?;
-    control::registry().find(&name)?;
+    // What somebody may not have done is not read.
+    caller.require(control::registry().find(&name)?.scope)?;
     let key = key(&headers)?;
     let deadline = deadline(&headers)?;
     let large = (name == "create_job").then_some(&*app.large);
     let arguments = body::arguments(&body::read(&headers, body, large).await?)?;
     let deadline = deadline.unwrap_or_else(|| patience(&app, &name, &arguments));
-    let caller = app.caller();
     let command = call(&app, &caller, &name, arguments, key, deadline);
     let answer = trace::within(traceparent(&headers), command).await?;
     Ok(Json(match answer.cursor {
@@ -79,6 +82,7 @@ pub(super) async fn call(
     key: Option<&str>,
     deadline: Duration,
 ) -> Result<Answer, Error> {
+    credential::within(app, Rate::Commands, caller).await?;
     let many = |_| Error::rate_limited(1_000, "too many commands at once");
     let _permit = app.commands.try_acquire().map_err(many)?;
     let called = app.runtime.call(caller, name, arguments, key, deadline);

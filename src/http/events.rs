@@ -7,7 +7,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, query, query::Wanted, refusal::Refusal};
+use super::{App, credential::Reading, query, query::Wanted, refusal::Refusal};
 use crate::{
     control::{Error, args::Limit},
     fact::{Cursor, Event, id::SessionId},
@@ -20,12 +20,13 @@ const PAGES_MAX: usize = 8;
 /// `GET /v1/sessions/{id}/events`
 pub(super) async fn page(
     State(app): State<App>,
+    Reading(caller): Reading,
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Json<Value>, Refusal> {
     let session = named(id)?;
     let wanted = Wanted::of(&uri)?;
-    let (caller, limit) = (app.caller(), wanted.limit.get());
+    let limit = wanted.limit.get();
     // With a filter on classes most of what is read may not pass.
     let at_once = if wanted.filter.types.is_empty() { limit } else { Limit::MAX.get() };
     let (mut events, mut gap) = (Vec::<Event>::new(), None);

@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, metrics, refusal::Refusal};
+use super::{App, credential::Managing, metrics, refusal::Refusal};
 use crate::control::Error;
 
 /// How long something may wait before the node counts as stuck: well above a slow commit and a moved shard.
@@ -30,7 +30,7 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Json<Value>, Refusal
     Ok(Json(json!({ "status": "ready" })))
 }
 
-/// `GET /metrics`, for Prometheus.
-pub(super) async fn metrics() -> Response {
+/// `GET /metrics`, for Prometheus. It names tenants, so it is not for them.
+pub(super) async fn metrics(_: Managing) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::render()).into_response()
 }

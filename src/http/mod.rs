@@ -4,20 +4,25 @@
 //! goes wrong, on whatever path, is answered with the one error envelope (`refusal`). Bodies are bounded before they
 //! are read, and what is streamed is pulled from the store only as fast as the client takes it.
 //!
-//! There are no credentials yet: everybody who reaches the server is [`Caller::local`]. So it listens on loopback
-//! unless somebody insists ([`check_address`]), and there it turns away what a web page of somebody else could send
-//! through the user's own browser (`guard`).
+//! Who asks is known before a handler is (`credential`): from an API key or a signed token. Without credentials
+//! ([`Access::Open`]) everybody who reaches the server is [`Caller::local`](crate::runtime::Caller::local). So such a
+//! server listens on loopback unless somebody insists ([`check_address`]), and there it turns away what a web page of
+//! somebody else could send through the user's own browser (`guard`).
 
+mod admin;
 mod agent;
 mod blob;
 mod body;
 mod browser;
 mod channel;
 mod command;
+mod credential;
 mod events;
 mod frame;
 mod guard;
 mod health;
+mod limits;
+mod listen;
 mod metrics;
 mod observe;
 mod openapi;
@@ -25,6 +30,7 @@ mod query;
 mod range;
 mod refusal;
 mod stream;
+mod tls;
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -43,11 +49,13 @@ pub use self::{
     body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
     browser::check_origins,
     metrics::install as install_metrics,
+    tls::{Tls, TlsError},
 };
 use crate::{
     control::{Code, Error},
-    http::refusal::Refusal,
-    runtime::{Caller, Runtime},
+    credential::{Access, Credentials},
+    http::{limits::Limits, refusal::Refusal},
+    runtime::Runtime,
 };
 
 /// How long requests may take to end once the server stops: long enough for a commit, shorter than what supervisors
@@ -64,12 +72,22 @@ pub struct Settings {
     pub cors_origins: Vec<String>,
     /// Whether answers are compressed for clients that ask for it.
     pub compression: bool,
+    /// Whom it lets in.
+    pub access: Access,
+    /// What it shows to those who connect; without it they are served in the clear.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Within what proxies and clients wait before they give a silent connection up.
-        Self { sign_of_life_every: Duration::from_secs(15), cors_origins: Vec::new(), compression: true }
+        Self {
+            sign_of_life_every: Duration::from_secs(15),
+            cors_origins: Vec::new(),
+            compression: true,
+            access: Access::Open,
+            tls: None,
+        }
     }
 }
 
@@ -77,6 +95,8 @@ impl Default for Settings {
 #[derive(Clone)]
 struct App {
     runtime: Runtime,
+    credentials: Credentials,
+    limits: Arc<Limits>,
     /// How many commands may still begin.
     commands: Arc<Semaphore>,
     /// How many more may do nothing but wait.
@@ -88,13 +108,6 @@ struct App {
     holders: channel::Holders,
     /// Whether the server is stopping.
     stopping: watch::Receiver<bool>,
-}
-
-impl App {
-    /// Who asks. Credentials will say.
-    fn caller(&self) -> Caller {
-        Caller::local()
-    }
 }
 
 /// Serves until `shutdown`: then it accepts nothing more, says goodbye to those who follow a feed, and lets the rest
@@ -135,8 +148,14 @@ async fn serve_routes(
 ) -> io::Result<()> {
     let is_local = guard::is_loopback(listener.local_addr()?.ip());
     let (stop, stopping) = watch::channel(false);
+    let credentials = Credentials::new(runtime.tenants().clone(), settings.access.clone());
+    // Whoever has to show a credential can not be made to by a page that does not know it.
+    let is_guarded = is_local && credentials.is_open();
+    let tls = settings.tls.clone();
     let app = App {
         runtime,
+        credentials,
+        limits: Arc::default(),
         commands: Arc::new(Semaphore::new(command::AT_ONCE_MAX)),
         waiting: Arc::new(Semaphore::new(command::WAITING_MAX)),
         large: Arc::new(Semaphore::new(command::LARGE_MAX)),
@@ -145,16 +164,17 @@ async fn serve_routes(
         stopping: stopping.clone(),
     };
     let (holders, channels, readers) = (app.holders.clone(), app.holders.clone(), app.runtime.clone());
-    let app = routes(app, is_local);
-    let server = axum::serve(listener, app).with_graceful_shutdown(async move {
-        shutdown.await;
-        stop.send_replace(true);
-    });
+    let app = routes(app, is_guarded);
+    let server = listen::serve(listener, tls, app, stopping.clone());
     // Channels are not requests, so the server does not wait for them.
     let server = async {
-        let served = server.await;
+        server.await;
         channels.drain().await;
-        served
+    };
+    let stopper = async move {
+        shutdown.await;
+        stop.send_replace(true);
+        std::future::pending::<()>().await;
     };
     let too_long = async {
         let mut stopping = stopping;
@@ -166,7 +186,8 @@ async fn serve_routes(
     };
     tokio::select! {
         biased;
-        served = server => served,
+        () = server => Ok(()),
+        () = stopper => Ok(()),
         () = metrics::upkeep() => Ok(()),
         () = holders.listen(&readers) => Ok(()),
         () = tidy(&readers) => Ok(()),
@@ -188,18 +209,23 @@ async fn tidy(runtime: &Runtime) {
     }
 }
 
-/// Whether the server may listen there. Without credentials everybody who reaches it can do everything.
-pub fn check_address(address: SocketAddr, insecure: bool) -> Result<(), String> {
-    if insecure || guard::is_loopback(address.ip()) {
+/// Whether the server may listen there. What other machines send in the clear, others read, credentials included.
+pub fn check_address(address: SocketAddr, has_tls: bool, insecure: bool) -> Result<(), String> {
+    if has_tls || insecure || guard::is_loopback(address.ip()) {
         return Ok(());
     }
     Err(format!(
-        "{address} can be reached from other machines, and there are no credentials yet: listen on 127.0.0.1, or \
-         insist with --insecure"
+        "{address} can be reached from other machines: give a certificate with --tls-cert and --tls-key, listen on \
+         127.0.0.1, or insist on plain HTTP with --insecure"
     ))
 }
 
-fn router(app: App, is_local: bool) -> Router {
+/// Whether only this machine reaches an address.
+pub fn is_loopback(address: SocketAddr) -> bool {
+    guard::is_loopback(address.ip())
+}
+
+fn router(app: App, is_guarded: bool) -> Router {
     let settings = app.settings.clone();
     let router = Router::new()
         .route("/v1/commands", get(command::list))
@@ -209,11 +235,16 @@ fn router(app: App, is_local: bool) -> Router {
         .route("/v1/channel", get(channel::open))
         .route("/v1/blobs/{ref}", get(blob::read))
         .merge(agent::routes())
+        .merge(admin::routes())
         .route("/openapi.json", get(openapi::document));
-    let router = watched(router).fallback(no_path).method_not_allowed_fallback(no_method).with_state(app);
+    let router = watched(router)
+        .fallback(no_path)
+        .method_not_allowed_fallback(no_method)
+        .layer(middleware::from_fn_with_state(app.clone(), credential::identify))
+        .with_state(app);
     let router = if settings.compression { router.layer(browser::compression()) } else { router };
     let router = match browser::cors(&settings.cors_origins) {
-        _ if is_local => router.layer(middleware::from_fn(guard::local_only)),
+        _ if is_guarded => router.layer(middleware::from_fn(guard::local_only)),
         Some(cors) => router.layer(cors),
         None => router,
     };
@@ -248,13 +279,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_loopback_is_safe_without_credentials() {
+    fn only_loopback_is_safe_without_tls() {
         for address in ["127.0.0.1:7600", "127.3.2.1:0", "[::1]:7600", "[::ffff:127.0.0.1]:1"] {
-            assert_eq!(check_address(address.parse().unwrap(), false), Ok(()), "{address}");
+            assert_eq!(check_address(address.parse().unwrap(), false, false), Ok(()), "{address}");
         }
         for address in ["0.0.0.0:7600", "[::]:7600", "192.168.1.2:80", "[::ffff:10.0.0.1]:1"] {
-            assert!(check_address(address.parse().unwrap(), false).is_err(), "{address}");
-            assert!(check_address(address.parse().unwrap(), true).is_ok(), "{address}");
+            assert!(check_address(address.parse().unwrap(), false, false).is_err(), "{address}");
+            assert!(check_address(address.parse().unwrap(), false, true).is_ok(), "{address}");
+            assert!(check_address(address.parse().unwrap(), true, false).is_ok(), "{address}");
         }
     }
 }

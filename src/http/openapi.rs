@@ -26,6 +26,7 @@ fn make() -> Value {
     }
     paths.extend(reads(&mut schemas));
     paths.extend(super::agent::paths());
+    paths.extend(super::admin::document());
     let error = control::registry().to_json()["error"].take();
     let error = schemas.take("Error", error);
     json!({
@@ -37,7 +38,12 @@ fn make() -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "paths": paths,
+        "security": [{ "bearer": [] }],
         "components": {
+            "securitySchemes": { "bearer": {
+                "type": "http", "scheme": "bearer",
+                "description": "An API key, or a signed token. A server that only its own machine reaches may need none.",
+            } },
             "schemas": schemas.0,
             "responses": { "Refused": {
                 "description": refusals(),

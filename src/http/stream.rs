@@ -6,7 +6,7 @@
 //! Where that is no longer kept, it is told of the gap, given a snapshot that stands for everything up to it, and then
 //! what comes after the snapshot. The gap has no id: whoever loses the connection before the snapshot is told again.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -16,14 +16,16 @@ use axum::{
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use super::{App, command, events, frame::Frames, query, query::Wanted, refusal::Refusal};
+use super::{
+    App, command, credential::Reading, events, frame::Frames, query, query::Wanted, refusal::Refusal,
+};
 use crate::{
     control::Error,
     fact::{Cursor, id::SessionId},
     runtime::{
-        EventFilter, EventPage, Follow,
+        Caller, EventFilter, EventPage, Follow,
         reader::{Bell, Follower, Form, Found, SharedEvent},
     },
 };
@@ -32,12 +34,15 @@ use crate::{
 const PAGE_EVENTS: usize = 256;
 /// When to come back after a goodbye.
 const RECONNECT_AFTER_MS: u64 = 1_000;
+/// How often a credential is looked at while nothing happens: what is revoked ends within two seconds.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The header with which a client says what it has seen.
 const LAST_EVENT_ID: &str = "Last-Event-ID";
 
 /// `GET /v1/sessions/{id}/stream`
 pub(super) async fn follow(
     State(app): State<App>,
+    Reading(caller): Reading,
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
     headers: HeaderMap,
@@ -47,20 +52,22 @@ pub(super) async fn follow(
     let last = headers.get(LAST_EVENT_ID).map(|id| query::cursor(LAST_EVENT_ID, id.to_str().unwrap_or("")));
     let (first, after) = match last.transpose()?.or(wanted.after) {
         Some(after) => {
-            events::exists(&app, &app.caller(), &session).await?;
+            events::exists(&app, &caller, &session).await?;
             (None, after)
         }
         None => {
-            let (snapshot, cursor) = command::snapshot(&app, &app.caller(), &session).await?;
+            let (snapshot, cursor) = command::snapshot(&app, &caller, &session).await?;
             (Some(Frames::default().with("snapshot", Some(cursor), &snapshot)), cursor)
         }
     };
     let following = Following {
         first,
-        source: Source::new(&app, &session, after, &wanted.filter).await?,
+        source: Source::new(&app, &caller, &session, after, &wanted.filter).await?,
         filter: wanted.filter,
+        caller,
         session,
         stopping: app.stopping.clone(),
+        silent_since: Instant::now(),
         is_over: false,
         app,
     };
@@ -91,12 +98,17 @@ enum Next {
 }
 
 impl Source {
-    async fn new(app: &App, session: &SessionId, after: Cursor, filter: &EventFilter) -> Result<Self, Error> {
-        let caller = app.caller();
+    async fn new(
+        app: &App,
+        caller: &Caller,
+        session: &SessionId,
+        after: Cursor,
+        filter: &EventFilter,
+    ) -> Result<Self, Error> {
         if filter.is_indexed() {
-            return Ok(Self::Indexed(Box::new(app.runtime.follow(&caller, session, after, filter.clone()))));
+            return Ok(Self::Indexed(Box::new(app.runtime.follow(caller, session, after, filter.clone()))));
         }
-        let follower = app.runtime.follower(&caller, session, after).await?;
+        let follower = app.runtime.follower(caller, session, after).await?;
         let bell = Arc::new(Bell::new());
         follower.ring(&bell);
         Ok(Self::Shared(follower, bell))
@@ -134,8 +146,10 @@ struct Following {
     source: Source,
     filter: EventFilter,
     app: App,
+    caller: Caller,
     session: SessionId,
     stopping: watch::Receiver<bool>,
+    silent_since: Instant,
     is_over: bool,
 }
 
@@ -148,24 +162,38 @@ impl Following {
         if let Some(first) = self.first.take() {
             return Some(first);
         }
-        let page = tokio::select! {
-            biased;
-            // An error means that the server is gone, which is as good as stopping.
-            _ = self.stopping.wait_for(|stopping| *stopping) => None,
-            page = tokio::time::timeout(self.app.settings.sign_of_life_every, self.source.next(&self.filter)) => Some(page),
-        };
-        Some(match page {
-            Some(Err(_)) => Frames::comment(),
-            Some(Ok(Ok(Next::Gap(from, to)))) => self.repaired((from, to)).await,
-            Some(Ok(Ok(Next::Own(page)))) => self.frames(&page),
-            Some(Ok(Ok(Next::Shared(events)))) => self.shared_frames(&events),
-            Some(Ok(Err(error))) => self.broken(&error.to_json()),
-            None => {
-                self.is_over = true;
-                let bye = json!({ "reason": "draining", "reconnectAfterMs": RECONNECT_AFTER_MS });
-                Frames::default().with("bye", None, &bye)
+        loop {
+            let pause = self.app.settings.sign_of_life_every.saturating_sub(self.silent_since.elapsed());
+            let page = tokio::select! {
+                biased;
+                // An error means that the server is gone, which is as good as stopping.
+                _ = self.stopping.wait_for(|stopping| *stopping) => None,
+                page = tokio::time::timeout(pause.min(CHECK_EVERY), self.source.next(&self.filter)) => Some(page),
+            };
+            // Before anything more is told: the credential may be gone since it was asked for.
+            if page.is_some()
+                && let Err(error) = self.app.credentials.check(&self.caller).await
+            {
+                return Some(self.broken(&error.to_json()));
             }
-        })
+            let frames = match page {
+                Some(Err(_)) if self.silent_since.elapsed() < self.app.settings.sign_of_life_every => {
+                    continue;
+                }
+                Some(Err(_)) => Frames::comment(),
+                Some(Ok(Ok(Next::Gap(from, to)))) => self.repaired((from, to)).await,
+                Some(Ok(Ok(Next::Own(page)))) => self.frames(&page),
+                Some(Ok(Ok(Next::Shared(events)))) => self.shared_frames(&events),
+                Some(Ok(Err(error))) => self.broken(&error.to_json()),
+                None => {
+                    self.is_over = true;
+                    let bye = json!({ "reason": "draining", "reconnectAfterMs": RECONNECT_AFTER_MS });
+                    Frames::default().with("bye", None, &bye)
+                }
+            };
+            self.silent_since = Instant::now();
+            return Some(frames);
+        }
     }
 
     fn frames(&self, page: &EventPage) -> Frames {
@@ -188,11 +216,11 @@ impl Following {
 
     /// A snapshot in place of what is missing: the tail begins right after it.
     async fn repaired(&mut self, (from, to): (Cursor, Cursor)) -> Frames {
-        let (app, session) = (&self.app, &self.session);
-        app.runtime.snapshot_repaired(&app.caller(), session, from, to).await;
-        match command::snapshot(app, &app.caller(), session).await {
+        let (app, caller, session) = (&self.app, &self.caller, &self.session);
+        app.runtime.snapshot_repaired(caller, session, from, to).await;
+        match command::snapshot(app, caller, session).await {
             Ok((snapshot, cursor)) => {
-                self.source = match Source::new(app, session, cursor, &self.filter).await {
+                self.source = match Source::new(app, caller, session, cursor, &self.filter).await {
                     Ok(source) => source,
                     Err(error) => return self.broken(&error.to_json()),
                 };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tracing::Instrument;
 
 use super::{Caller, Request, Runtime, request::Admitted, span};
-use crate::control::{AnyCommand, Error, result::Answer};
+use crate::control::{AnyCommand, Error, registry, result::Answer};
 
 impl Runtime {
     /// Executes a command by name: the door behind HTTP, channel and command line. `key` makes it happen once (P3);
@@ -21,9 +21,12 @@ impl Runtime {
         deadline: Duration,
     ) -> Result<Answer, Error> {
         let begun = tokio::time::Instant::now();
+        // What somebody may not do is said before what is wrong with it. Here, because every surface comes through here.
+        let spec = registry().find(name).and_then(|spec| caller.require(spec.scope));
+        let command = spec.and_then(|()| AnyCommand::parse(name, arguments));
         let span = span::of_command(caller, name);
         let context = trace::join(&span, trace::current());
-        let executed = self.execute(caller, AnyCommand::parse(name, arguments), key, deadline);
+        let executed = self.execute(caller, command, key, deadline);
         let answer = trace::within(context, executed).instrument(span.clone()).await;
         span::end(&span, &answer);
         // Only names that exist become labels: anybody can make up others.

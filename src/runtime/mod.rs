@@ -11,8 +11,8 @@ mod governance;
 mod history;
 mod jobs;
 mod load;
-pub mod reader;
 mod outside;
+pub mod reader;
 mod repair;
 mod request;
 mod sessions;
@@ -35,7 +35,7 @@ use cadre_cluster::{
 use rand::{SeedableRng, rngs::StdRng};
 
 pub use self::{
-    caller::Caller,
+    caller::{Caller, Credential},
     feed::{EventFilter, EventPage, Follow},
     sweep::Swept,
 };
@@ -50,6 +50,7 @@ use crate::{
     exec::Engine,
     fact::{Id, IdSource, Publisher},
     signing::Signer,
+    tenant::Directory,
 };
 
 /// How a runtime is set up.
@@ -81,6 +82,7 @@ pub struct Runtime {
     clock: Arc<dyn Clock>,
     engine: Arc<Engine>,
     blobs: Blobs,
+    tenants: Directory,
     settings: Arc<Settings>,
     feed_epoch: u32,
     signer: Signer,
@@ -133,6 +135,7 @@ impl Runtime {
             signer: Signer::new(store.clone(), clock.clone()),
             readers: reader::Readers::default(),
             hosts: true,
+            tenants: Directory::new(store.clone(), clock.clone()),
             store,
             bus,
             clock,
@@ -196,6 +199,11 @@ impl Runtime {
     /// A new id, for something that has none yet.
     pub fn new_id<I: Id>(&self) -> I {
         IdSource::new(self.clock.now(), self.draw()).next()
+    }
+
+    /// Who may use the cluster.
+    pub fn tenants(&self) -> &Directory {
+        &self.tenants
     }
 
     /// What events say about where they come from.

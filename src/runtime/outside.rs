@@ -15,7 +15,7 @@ use cadre_cluster::{
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{Runtime, Settings, Sweeper, equip, exports, reader::Readers};
-use crate::{exec::Engine, signing::Signer};
+use crate::{exec::Engine, signing::Signer, tenant::Directory};
 
 /// How long store and bus may take to answer before they count as gone.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -57,6 +57,7 @@ impl Runtime {
             sweeping: sweeper.idle(),
             feed_epoch: record.feed_epoch,
             signer: Signer::new(store.clone(), clock.clone()),
+            tenants: Directory::new(store.clone(), clock.clone()),
             readers: Readers::default(),
             store,
             bus,

@@ -89,7 +89,7 @@ async fn run(seed: u64, scenario: &Scenario) -> Verdict {
     let nodes: Vec<_> = (0..scenario.nodes).map(node).collect();
     start_all(&nodes, &dice).await;
 
-    let caller = |tenant: &str| Caller { tenant: tenant.into(), name: tenant.into() };
+    let caller = |tenant: &str| Caller::within(tenant, tenant);
     let known = Known::default();
     let door = Door::new(&nodes, dice.fork());
     let client = |name: &str, tenant: &str| Client {

@@ -167,7 +167,7 @@ impl Rig {
 
     /// As somebody of another tenant.
     pub async fn as_other(&self, name: &str, args: Value) -> Result<Answer, Error> {
-        let caller = Caller { tenant: "other".into(), name: "other".into() };
+        let caller = Caller::within("other", "other");
         self.runtime.call(&caller, name, args, None, PATIENCE).await
     }
 

@@ -18,7 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The binary, with nothing of the environment of whoever runs the tests, talking to `url`.
 pub fn cadre(url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cadre"));
-    for name in ["CADRE_TOKEN", "CADRE_DATA", "CADRE_LISTEN", "CADRE_CONFIG", "RUST_LOG"] {
+    for name in [
+        "CADRE_TOKEN",
+        "CADRE_DATA",
+        "CADRE_LISTEN",
+        "CADRE_CONFIG",
+        "CADRE_AUTH",
+        "CADRE_ADMIN_TOKEN",
+        "CADRE_CA_CERT",
+        "RUST_LOG",
+    ] {
         command.env_remove(name);
     }
     command.env("CADRE_URL", url).stdin(Stdio::null());
@@ -38,14 +47,24 @@ pub struct Dev {
 impl Dev {
     /// Starts one that keeps its data in `data`. It need not get as far as serving. What it has to say goes to `log`.
     pub fn spawn(data: &Path, listen: &str, log: Stdio) -> Self {
+        Self::spawn_with(data, listen, log, |_| {})
+    }
+
+    /// The same, with more said to it.
+    pub fn spawn_with(data: &Path, listen: &str, log: Stdio, more: impl FnOnce(&mut Command)) -> Self {
         let data = data.to_str().unwrap();
-        Self::start(&["dev", "--listen", listen, "--data", data], log)
+        Self::start_with(&["dev", "--listen", listen, "--data", data], log, more)
     }
 
     /// Starts a server of any kind.
     pub fn start(arguments: &[&str], log: Stdio) -> Self {
+        Self::start_with(arguments, log, |_| {})
+    }
+
+    fn start_with(arguments: &[&str], log: Stdio, more: impl FnOnce(&mut Command)) -> Self {
         let mut command = cadre("");
         command.args(arguments);
+        more(&mut command);
         let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut watchdog = Command::new("sh");
         watchdog.args(["-c", r#"read -r _; kill -9 "$1""#, "sh", &process.id().to_string()]);

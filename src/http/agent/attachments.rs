@@ -21,9 +21,9 @@ use super::link;
 use crate::{
     agui::image,
     blob::{BlobError, NewBlob},
-    control::{Code, Error},
+    control::{Code, Error, Scope},
     fact::{Time, id::BlobRef},
-    http::{App, refusal::Refusal},
+    http::{App, credential::Asking, refusal::Refusal},
 };
 
 /// The largest image. Models take no larger ones, and each is in memory once while it comes in.
@@ -38,11 +38,12 @@ const CHUNK_BYTES: u64 = 512 * 1024;
 /// `POST /api/v1/agent/attachments`
 pub(super) async fn upload(
     State(app): State<App>,
+    Asking(caller): Asking,
     headers: HeaderMap,
     uri: Uri,
     multipart: Result<Multipart, MultipartRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let caller = app.caller();
+    caller.require(Scope::Submit)?;
     let mut parts = multipart.map_err(|error| Error::invalid("", error))?;
     let many = |_| Error::rate_limited(1_000, "too many large requests at once");
     let _permit = app.large.try_acquire().map_err(many)?;

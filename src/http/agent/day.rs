@@ -27,7 +27,7 @@ use crate::{
         id::{BlobRef, SessionId, TurnId},
         payload::{Payload, TurnSubmitted},
     },
-    http::{App, command, refusal::Refusal},
+    http::{App, command, credential::Reading, refusal::Refusal},
     runtime::{Caller, EventFilter},
 };
 
@@ -55,18 +55,18 @@ pub(super) struct Wanted {
 /// `GET /api/v1/agent/history`
 pub(super) async fn read(
     State(app): State<App>,
+    Reading(caller): Reading,
     headers: HeaderMap,
     uri: Uri,
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Json<Snapshot>, Refusal> {
-    let caller = app.caller();
     let Query(wanted) = wanted.map_err(|_| Error::invalid("", "the query is not readable"))?;
     let before = wanted.before.as_deref().map(history::parse_day).transpose()?;
     let session = match &wanted.thread_id {
         Some(thread) => Some(names::session(thread).ok_or_else(|| {
             Error::new(Code::InvalidArgument, "threadId must be a valid UUID").with("field", "threadId")
         })?),
-        None => latest(&app).await?,
+        None => latest(&app, &caller).await?,
     };
     let Some(session) = session else { return Ok(Json(Snapshot::of(None, None, false, Vec::new()))) };
     let reader =
@@ -75,11 +75,12 @@ pub(super) async fn read(
 }
 
 /// The newest session that a run has made.
-async fn latest(app: &App) -> Result<Option<SessionId>, Error> {
+async fn latest(app: &App, caller: &Caller) -> Result<Option<SessionId>, Error> {
     let mut after = Value::Null;
     for _ in 0..SESSION_PAGES_MAX {
         let arguments = json!({ "limit": 100, "after": after });
-        let page = command::call(app, &app.caller(), "list_sessions", arguments, None, app.runtime.deadline()).await?.result;
+        let deadline = app.runtime.deadline();
+        let page = command::call(app, caller, "list_sessions", arguments, None, deadline).await?.result;
         let ids = page["sessions"]
             .as_array()
             .into_iter()
@@ -140,7 +141,8 @@ impl Reader<'_> {
         for _ in 0..PAGES_MAX {
             let arguments = json!({ "sessionId": self.session, "limit": PAGE_TURNS, "before": place });
             let deadline = self.app.runtime.deadline();
-            let mut read = command::call(self.app, &self.app.caller(), "get_session", arguments, None, deadline).await?.result;
+            let read = command::call(self.app, self.caller, "get_session", arguments, None, deadline).await;
+            let mut read = read?.result;
             let page: Vec<Turn> = read::from_value(taken(&mut read, "/threads/0/turns")).unwrap_or_default();
             for turn in page.into_iter().rev() {
                 let Some(Time(at)) = turn.submitted_at else { continue };

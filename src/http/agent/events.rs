@@ -55,6 +55,7 @@ pub(super) fn tell(
         seen,
         session,
         turn,
+        caller,
         app,
     };
     let body = futures::stream::unfold(telling, |mut telling| async {
@@ -73,6 +74,7 @@ pub(super) fn tell(
 /// One client that is told a run.
 struct Telling {
     app: App,
+    caller: Caller,
     session: SessionId,
     turn: TurnId,
     follow: Follow,
@@ -142,7 +144,7 @@ impl Telling {
             write(&mut frames, new.map(|(position, event)| (Some(position), event)));
         }
         let may_be_over = self.is_trimmed && !page.more && !self.fold.is_over();
-        if may_be_over && !is_open(&self.app, &self.session, &self.turn).await {
+        if may_be_over && !is_open(&self.app, &self.caller, &self.session, &self.turn).await {
             let error = Failure::new("trimmed", "how the run ended is no longer kept");
             let end = self.fold.break_off(now, &error);
             write(&mut frames, end.iter().map(|event| (None, event)));
@@ -153,10 +155,9 @@ impl Telling {
 }
 
 /// Whether more is to be told of a run. As long as nobody knows, it may.
-async fn is_open(app: &App, session: &SessionId, turn: &TurnId) -> bool {
+async fn is_open(app: &App, caller: &Caller, session: &SessionId, turn: &TurnId) -> bool {
     let arguments = json!({ "sessionId": session, "limit": 1 });
-    let caller = app.caller();
-    let read = command::call(app, &caller, "get_session", arguments, None, app.runtime.deadline());
+    let read = command::call(app, caller, "get_session", arguments, None, app.runtime.deadline());
     let Ok(answer) = read.await else { return true };
     let threads = answer.result["threads"].as_array().into_iter().flatten();
     let mut turns = threads.flat_map(|thread| thread["turns"].as_array().into_iter().flatten());

@@ -14,12 +14,12 @@ use super::{events, link};
 use crate::{
     agui::{Position, RunInput, names, rules, submission},
     blob::NewBlob,
-    control::{Code, Error},
+    control::{Code, Error, Scope},
     fact::{
         Cursor, Time,
         id::{SessionId, TurnId},
     },
-    http::{App, body, command, refusal::Refusal},
+    http::{App, body, command, credential::Asking, refusal::Refusal},
     runtime::{Caller, EventFilter},
 };
 
@@ -31,10 +31,12 @@ const FIRST_EVENTS: usize = 16;
 /// `POST /api/v1/agent/runs`
 pub(super) async fn start(
     State(app): State<App>,
+    Asking(caller): Asking,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let caller = app.caller();
+    // Before what it sends is read, let alone kept.
+    caller.require(Scope::Submit)?;
     let last = last_seen(&headers)?;
     let refused =
         |actual: usize| rules::size(actual).err().unwrap_or_else(|| Error::too_large(0, actual as u64));
@@ -46,7 +48,6 @@ pub(super) async fn start(
         keep(&app, &caller, kept).await?;
     }
     let deadline = app.runtime.deadline();
-    let caller = app.caller();
     let call = command::call(&app, &caller, "submit_turn", arguments, None, deadline);
     let submitted = trace::within(command::traceparent(&headers), call).await;
     submitted.map_err(|error| in_its_words(error, &input))?;

@@ -45,6 +45,8 @@ const ACK_AFTER: Duration = Duration::from_millis(200);
 const COMMANDS_MAX: usize = 32;
 /// What waits for a client that does not read: then it is not listened to either.
 const OUTBOX_FRAMES_MAX: usize = 64;
+/// How often a credential is looked at.
+const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// When to come back after a goodbye that is not the client's fault.
 const RECONNECT_AFTER_MS: u64 = 1_000;
 
@@ -118,6 +120,8 @@ pub(super) struct Connection {
     acks: Vec<(SessionId, Cursor)>,
     ack_at: Option<Instant>,
     heard: Instant,
+    /// When the credential is looked at again; never without credentials.
+    check_at: Option<Instant>,
     /// Nothing is read before then, because the store did not answer.
     pub pause_until: Option<Instant>,
 }
@@ -159,6 +163,9 @@ impl Connection {
         loop {
             if let Some(ending) = self.notice.ending() {
                 return End::Told(ending.clone());
+            }
+            if let Err(end) = self.check_credential().await {
+                return end;
             }
             let batch = self.batch().await;
             let silent_at = self.silent_at();
@@ -209,10 +216,16 @@ impl Connection {
 
     /// When there is something to do without anybody asking.
     fn wake_at(&self) -> Option<Instant> {
-        match (self.ack_at, self.pause_until) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
+        [self.ack_at, self.pause_until, self.check_at].into_iter().flatten().min()
+    }
+
+    /// Whether the credential is still good. What is revoked ends within seconds.
+    async fn check_credential(&mut self) -> Result<(), End> {
+        if self.check_at.is_none_or(|at| Instant::now() < at) {
+            return Ok(());
         }
+        self.check_at = Some(Instant::now() + CHECK_EVERY);
+        self.app.credentials.check(&self.caller).await.map_err(End::Refused)
     }
 
     /// What time has brought.
@@ -434,6 +447,7 @@ async fn welcome(
         heartbeat_ms: taken.heartbeat_ms,
         subscriptions,
     };
+    let check_at = (!app.credentials.is_open()).then(|| Instant::now() + CHECK_EVERY);
     let peer = Peer { role: hello.peer_role, capabilities: hello.capabilities };
     let connection = Connection {
         outbox: VecDeque::from([encoding.write(&told)]),
@@ -452,6 +466,7 @@ async fn welcome(
         acks: Vec::new(),
         ack_at: None,
         heard: Instant::now(),
+        check_at,
         pause_until: None,
     };
     Ok(connection)

@@ -14,7 +14,7 @@ use super::{
     subscription::Subscription,
 };
 use crate::{
-    control::{Error, result::Answer},
+    control::{Error, Scope, result::Answer},
     fact::{
         Cursor, Payload,
         id::{ActionId, SessionId},
@@ -31,6 +31,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 impl Connection {
     /// Follows a session. A session that is followed already is followed anew.
     pub(super) async fn subscribe(&mut self, wanted: Subscribe) -> Result<(), Error> {
+        self.caller.require(Scope::Read)?;
         let session = wanted.session_id;
         let mut filter = EventFilter::default();
         query::check_types(&wanted.types)?;

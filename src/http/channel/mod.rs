@@ -23,7 +23,7 @@ use axum::{
 
 pub(super) use self::holders::Holders;
 use self::{connection::Connection, encoding::Encoding};
-use super::{App, body::BODY_BYTES_MAX, refusal::Refusal};
+use super::{App, body::BODY_BYTES_MAX, credential::Asking, refusal::Refusal};
 use crate::control::{Code, Error};
 
 /// How much is read from the network at once. Frames are small, and every connection has such a buffer.
@@ -37,6 +37,7 @@ const WRITE_BYTES: usize = 8 * 1024;
 /// `GET /v1/channel`
 pub(super) async fn open(
     State(app): State<App>,
+    Asking(caller): Asking,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
     let mut upgrade = upgrade.map_err(|error| {
@@ -57,7 +58,6 @@ pub(super) async fn open(
         upgrade.set_selected_protocol(HeaderValue::from_static(chosen));
     }
     let place = app.holders.admit()?;
-    let caller = app.caller();
     Ok(upgrade
         .read_buffer_size(READ_BYTES)
         .write_buffer_size(WRITE_BYTES)
