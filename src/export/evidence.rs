@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{
     About, Closing, KnownGap, Listed, Pack, Scope, Span,
+    class::{self, Quoted},
     sink::{Full, Sink},
     spine::Spine,
     telemetry::Telemetry,
@@ -269,9 +270,6 @@ impl Evidence {
         if self.costs.model_answers > 0 && self.costs.usd().is_none() {
             gaps.push(KnownGap::unknown("costs", "no fact says what the models cost"));
         }
-        if !self.telemetry.is_traced() {
-            gaps.push(KnownGap::not_applicable("traces", Telemetry::UNTRACED));
-        }
         if self.spine.count("processes") > 0 && !self.sandboxed {
             gaps.push(KnownGap::unknown("sandbox", "processes ran and no fact says within which bounds"));
         }
@@ -298,15 +296,15 @@ impl Pack for Evidence {
         self.telemetry.take(event);
         self.standing.take(event);
         self.decision(event);
-        let class = event.fact.event_type().as_str();
-        self.sandboxed |= class.starts_with("sandbox.");
-        if class.ends_with("failed") || class == "runtime.error" || class == "task.lost" {
-            self.failures.push(event.into());
-        } else if class == "artifact.changed" {
-            self.artifacts.push(event.into());
-        } else if class.starts_with("routing.") {
-            self.routing.push(event.into());
-        }
+        self.sandboxed |=
+            matches!(event.fact.payload, Payload::SandboxApplied(_) | Payload::SandboxViolation(_));
+        let list = match class::quoted(event.fact.event_type()) {
+            Some(Quoted::Failures) => &mut self.failures,
+            Some(Quoted::Artifacts) => &mut self.artifacts,
+            Some(Quoted::Routing) => &mut self.routing,
+            None => return Ok(()),
+        };
+        list.push(event.into());
         Ok(())
     }
 

@@ -13,6 +13,7 @@
 //! that can be checked from facts alone were kept.
 
 pub mod check;
+mod class;
 pub mod compare;
 pub mod evidence;
 pub mod gap;
