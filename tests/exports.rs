@@ -85,6 +85,45 @@ async fn a_replay_folds_to_what_was_served() {
 }
 
 #[tokio::test]
+async fn a_replay_of_the_thread_of_a_subagent_or_an_attempt_compares_that_as_a_whole() {
+    let rig = Rig::start().await;
+    busy(&rig, "sess_w").await;
+    let events = rig.served("sess_w").await;
+    let first = |class: &str| events.iter().find(|event| event["type"] == class).unwrap();
+    let (spawned, attempt) = (first("subagent.spawned"), first("task.attempt.started"));
+    for field in ["threadId", "turnId"] {
+        let case = case(&rig, json!({ "sessionId": "sess_w", field: spawned[field] })).await;
+        let child = spawned["subagentId"].as_str().unwrap();
+        assert!(case.models.subagents.contains_key(child), "{:?}", case.models);
+        let report = fold(&case);
+        assert_eq!((report.verdict, report.tasks), (Verdict::Equal, 0), "{report}");
+        assert_eq!(report.subagents, case.models.subagents.len(), "it and what it has started");
+        assert!(report.differences.compared > 10, "{report}");
+    }
+    for field in ["threadId", "turnId"] {
+        let report = fold(&case(&rig, json!({ "sessionId": "sess_w", field: attempt[field] })).await);
+        assert_eq!((report.verdict, report.tasks, report.subagents), (Verdict::Equal, 1, 0), "{report}");
+        assert!(report.differences.compared > 10, "{report}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_case_of_which_nothing_can_be_compared_is_not_equal() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_i", "agent": "scripted" })).await;
+    let items = json!([{ "itemId": "one", "input": common::input(&json!([{ "say": "one" }])) }]);
+    let job = json!({ "sessionId": "sess_i", "jobId": "job_i", "instruction": "say", "agent": "scripted",
+        "items": items });
+    rig.call("create_job", job).await;
+    let item = rig.until("sess_i", |event| event["type"] == "turn.completed").await;
+    let report = fold(&case(&rig, json!({ "sessionId": "sess_i", "turnId": item["turnId"] })).await);
+    assert_eq!((report.verdict, report.differences.compared), (Verdict::Incomparable, 0), "{report}");
+    assert!(report.to_string().contains("cannot be compared: nothing was recorded"), "{report}");
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_replay_of_what_still_runs_folds_to_what_was_served() {
     let rig = Rig::start().await;
     let script = json!([{ "spawn": { "count": 3, "script": [{ "sleep": 60_000 }], "join": "none" } },

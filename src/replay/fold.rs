@@ -38,6 +38,8 @@ pub fn fold(case: &ReplayCase) -> Report {
     let open = models.session.threads.iter().map(|thread| thread.turns.len()).sum::<usize>();
     let verdict = match (trimmed, differences.total, out_of_order) {
         (Some(_), _, _) => Verdict::Incomparable,
+        // Equal to nothing is not equal.
+        (None, 0, 0) if differences.compared == 0 => Verdict::Incomparable,
         (None, 0, 0) => Verdict::Equal,
         (None, _, _) => Verdict::Different,
     };

@@ -21,7 +21,7 @@ pub enum Verdict {
     Equal,
     /// It is not.
     Different,
-    /// A part of the history is missing, so it cannot be.
+    /// It cannot be said: a part of the history is missing, or nothing was recorded that the case tells as a whole.
     Incomparable,
 }
 
@@ -66,6 +66,13 @@ pub struct Report {
     pub differences: Differences,
 }
 
+impl Report {
+    /// Whether a part of the history is no longer kept.
+    fn is_trimmed(&self) -> bool {
+        self.gaps.iter().any(|gap| gap.what == "history")
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { span, differences, .. } = self;
@@ -87,6 +94,12 @@ impl fmt::Display for Report {
         }
         match self.verdict {
             Verdict::Equal => return writeln!(f, "equal: {} fields compared", differences.compared),
+            Verdict::Incomparable if differences.compared == 0 && !self.is_trimmed() => {
+                return writeln!(
+                    f,
+                    "cannot be compared: nothing was recorded that these events tell as a whole"
+                );
+            }
             Verdict::Incomparable => {
                 return writeln!(f, "cannot be compared: a part of the history is no longer kept");
             }

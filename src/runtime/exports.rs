@@ -21,7 +21,7 @@ use crate::{
         evidence, replay, review,
     },
     fact::{
-        Ref,
+        Event, Ref,
         id::{BlobRef, EvidenceId, SessionId},
         payload::EvidenceChanged,
         time::Time,
@@ -148,9 +148,13 @@ impl Runtime {
         scope: Scope,
         evidence: &EvidenceId,
     ) -> Result<(Vec<u8>, Sealed), Error> {
+        let mut selection = Selection::new(scope.clone());
+        if let Some(first) = self.first_of(request, session, &scope).await? {
+            selection.begins_with(&first);
+        }
         let (cursor, models) = match kind {
             Kind::Replay => {
-                let (cursor, models) = self.moment(request, session, &scope).await?;
+                let (cursor, models) = self.moment(request, session, &selection).await?;
                 (cursor, Some(models))
             }
             Kind::Evidence | Kind::Review => (self.end_of_feed(request, session).await?, None),
@@ -172,7 +176,6 @@ impl Runtime {
                 Box::new(Replay::new(&about, self.publisher().clone(), models).map_err(full)?)
             }
         };
-        let mut selection = Selection::new(scope);
         let mut checks = Checks::default();
         let trimmed = self
             .each_event(request, session, Cursor::START, cursor, |event, trimmed| {
@@ -202,6 +205,20 @@ impl Runtime {
         let closing = Closing { selection, verification, gaps, missing };
         let sealed = Sealed::from(&closing);
         Ok((pack.finish(closing).map_err(full)?, sealed))
+    }
+
+    /// The fact with which the thread or the turn of a scope begins, when there is one.
+    async fn first_of(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        scope: &Scope,
+    ) -> Result<Option<Event>, Error> {
+        match (&scope.thread_id, &scope.turn_id) {
+            (Some(thread), _) => self.events_of(request, session, thread).await,
+            (None, Some(turn)) => self.first_event_of(request, session, turn).await,
+            (None, None) => Ok(None),
+        }
     }
 
     /// Which blobs are referred to and not there any more.

@@ -1,6 +1,6 @@
 //! Everything that is served of a session, read at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cadre_cluster::{
     feed::Cursor,
@@ -15,7 +15,7 @@ use crate::{
     control::Error,
     entity::{Subagent, Task, records},
     export::{
-        Scope,
+        Selection,
         replay::{self, Models},
     },
     fact::id::{SessionId, SubagentId, TaskId, ThreadId},
@@ -40,7 +40,7 @@ impl Runtime {
         &self,
         request: &Request<'_>,
         session: &SessionId,
-        scope: &Scope,
+        selection: &Selection,
     ) -> Result<(Cursor, Models), Error> {
         let tx = self.store.begin();
         let (state, _) = self.session(&tx, request, session).await?;
@@ -64,8 +64,8 @@ impl Runtime {
         let task_counts = self.counts(&tx, request, session, "tasks").await?;
         let subagent_counts = self.counts(&tx, request, session, "subagents").await?;
         let job_counts = self.counts(&tx, request, session, "jobs").await?;
-        let tasks = self.task_views(&tx, request, session, scope).await?;
-        let subagents = self.subagent_views(&tx, request, session).await?;
+        let tasks = self.task_views(&tx, request, session, &selection.tasks).await?;
+        let subagents = self.subagent_views(&tx, request, session, &selection.subagents).await?;
         count_omitted(&mut models, "tasks", total(&task_counts), tasks.len());
         count_omitted(&mut models, "subagents", total(&subagent_counts), subagents.len());
         let jobs = self.newest_jobs(&tx, request, session, VIEWS_MAX).await?;
@@ -124,21 +124,15 @@ impl Runtime {
         }
     }
 
-    /// The newest tasks of a session, and the one that was asked for, in the order of their ids.
+    /// The newest tasks of a session, and those that were asked for, in the order of their ids.
     async fn task_views(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
-        scope: &Scope,
+        asked: &BTreeSet<TaskId>,
     ) -> Result<Vec<TaskView>, Error> {
-        let mut ids = self.newest(tx, request, records::tasks(session)).await?;
-        if let Some(asked) = &scope.task_id
-            && !ids.iter().any(|id| id == asked.as_str())
-        {
-            ids.push(asked.to_string());
-        }
-        ids.sort();
+        let ids = with_asked(self.newest(tx, request, records::tasks(session)).await?, asked);
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| TaskId::parse(id).ok());
@@ -151,14 +145,15 @@ impl Runtime {
         Ok(views)
     }
 
-    /// The newest subagents of a session.
+    /// The newest subagents of a session, and those that were asked for.
     async fn subagent_views(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
+        asked: &BTreeSet<SubagentId>,
     ) -> Result<Vec<SubagentView>, Error> {
-        let ids = self.newest(tx, request, records::all_subagents(session)).await?;
+        let ids = with_asked(self.newest(tx, request, records::all_subagents(session)).await?, asked);
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| SubagentId::parse(id).ok());
@@ -181,6 +176,12 @@ impl Runtime {
         let (ids, _) = self.page(tx, request, list, VIEWS_MAX, |id| async move { Ok(Some(id)) }).await?;
         Ok(ids)
     }
+}
+
+/// Ids in their order, with those that were asked for.
+fn with_asked<I: AsRef<str>>(ids: Vec<String>, asked: &BTreeSet<I>) -> Vec<String> {
+    let asked = asked.iter().map(|id| id.as_ref().to_owned());
+    ids.into_iter().chain(asked).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn total(counts: &BTreeMap<String, i64>) -> u64 {
