@@ -133,6 +133,27 @@ impl Runtime {
         Ok(page.events.into_iter().find(|event| event.fact.ids.thread() == Some(thread)))
     }
 
+    /// The fact with which a turn begins.
+    pub(super) async fn first_event_of(
+        &self,
+        request: &super::Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<Event>, Error> {
+        let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
+        let mut after = Cursor::START;
+        loop {
+            let page = self.events(request.caller, session, after, 8, &filter).await?;
+            if let Some(event) = page.events.into_iter().next() {
+                return Ok(Some(event));
+            }
+            if !page.more {
+                return Ok(None);
+            }
+            after = page.cursor;
+        }
+    }
+
     /// Follows a session's feed from a position.
     pub fn follow(&self, caller: &Caller, session: &SessionId, after: Cursor, filter: EventFilter) -> Follow {
         let cluster = &self.settings.host.cluster;

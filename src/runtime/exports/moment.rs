@@ -1,11 +1,11 @@
 //! Everything that is served of a session, read at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cadre_cluster::{
     feed::Cursor,
     keys,
-    store::{KeyRange, RangeRead, Transaction},
+    store::{KeyRange, RangeRead, Transaction, key_after},
 };
 use futures::future::try_join_all;
 use serde::Serialize;
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::{
     control::Error,
-    entity::{Subagent, Task, records},
+    entity::{Subagent, Task, job, records},
     export::{
-        Scope,
+        Selection,
         replay::{self, Models},
     },
     fact::id::{SessionId, SubagentId, TaskId, ThreadId},
-    runtime::{Request, Runtime, load::List, request::unreadable, tasks},
+    runtime::{Request, Runtime, jobs, load::List, request::unreadable, tasks},
     view::{
         JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
         snapshot::{Publisher, ThreadTurns},
@@ -40,7 +40,7 @@ impl Runtime {
         &self,
         request: &Request<'_>,
         session: &SessionId,
-        scope: &Scope,
+        selection: &Selection,
     ) -> Result<(Cursor, Models), Error> {
         let tx = self.store.begin();
         let (state, _) = self.session(&tx, request, session).await?;
@@ -64,12 +64,15 @@ impl Runtime {
         let task_counts = self.counts(&tx, request, session, "tasks").await?;
         let subagent_counts = self.counts(&tx, request, session, "subagents").await?;
         let job_counts = self.counts(&tx, request, session, "jobs").await?;
-        let tasks = self.task_views(&tx, request, session, scope).await?;
-        let subagents = self.subagent_views(&tx, request, session).await?;
+        let tasks = self.task_views(&tx, request, session, &selection.tasks).await?;
+        let subagents = self.subagent_views(&tx, request, session, &selection.subagents).await?;
         count_omitted(&mut models, "tasks", total(&task_counts), tasks.len());
         count_omitted(&mut models, "subagents", total(&subagent_counts), subagents.len());
-        let jobs = self.newest_jobs(&tx, request, session, VIEWS_MAX).await?;
+        let jobs = self.newest_job_states(&tx, request, session, VIEWS_MAX).await?;
+        models.items = Some(self.item_views(&tx, request, &jobs, &mut models).await?);
+        let jobs: Vec<_> = jobs.into_iter().map(jobs::served).collect();
         count_omitted(&mut models, "jobs", total(&job_counts), jobs.len());
+        let recent_subagents = subagents[subagents.len().saturating_sub(window.subagents)..].to_vec();
         let newest = tasks.len().saturating_sub(window.tasks);
         let parts = SnapshotParts {
             publisher: Publisher {
@@ -82,11 +85,17 @@ impl Runtime {
             tasks: tasks[newest..].to_vec(),
             task_counts,
             subagent_counts,
+            subagents: recent_subagents,
             job_counts,
             jobs: jobs[jobs.len().saturating_sub(window.jobs)..].to_vec(),
             cursor: Some(cursor),
         };
-        models.window = replay::Window { turns: window.turns, tasks: window.tasks, jobs: window.jobs };
+        models.window = replay::Window {
+            turns: window.turns,
+            tasks: window.tasks,
+            jobs: window.jobs,
+            subagents: window.subagents,
+        };
         models.snapshot = Some(json(&SessionSnapshot::assemble(parts)));
         let task_id = |view: &TaskView| view.task_id.as_ref().map(ToString::to_string);
         let tasks = tasks.iter().filter_map(|view| Some((task_id(view)?, json(view))));
@@ -124,21 +133,15 @@ impl Runtime {
         }
     }
 
-    /// The newest tasks of a session, and the one that was asked for, in the order of their ids.
+    /// The newest tasks of a session, and those that were asked for, in the order of their ids.
     async fn task_views(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
-        scope: &Scope,
+        asked: &BTreeSet<TaskId>,
     ) -> Result<Vec<TaskView>, Error> {
-        let mut ids = self.newest(tx, request, records::tasks(session)).await?;
-        if let Some(asked) = &scope.task_id
-            && !ids.iter().any(|id| id == asked.as_str())
-        {
-            ids.push(asked.to_string());
-        }
-        ids.sort();
+        let ids = with_asked(self.newest(tx, request, records::tasks(session)).await?, asked);
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| TaskId::parse(id).ok());
@@ -151,14 +154,15 @@ impl Runtime {
         Ok(views)
     }
 
-    /// The newest subagents of a session.
+    /// The newest subagents of a session, and those that were asked for.
     async fn subagent_views(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
+        asked: &BTreeSet<SubagentId>,
     ) -> Result<Vec<SubagentView>, Error> {
-        let ids = self.newest(tx, request, records::all_subagents(session)).await?;
+        let ids = with_asked(self.newest(tx, request, records::all_subagents(session)).await?, asked);
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| SubagentId::parse(id).ok());
@@ -168,6 +172,44 @@ impl Runtime {
             views.extend(states.map(|state| own(state.view.0)));
         }
         Ok(views)
+    }
+
+    /// The items of jobs that ever began, by job: those of the newest jobs, as many as there is room for.
+    async fn item_views(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        jobs: &[job::State],
+        models: &mut Models,
+    ) -> Result<BTreeMap<String, Vec<Value>>, Error> {
+        let (mut items, mut room) = (BTreeMap::new(), VIEWS_MAX);
+        for work in jobs.iter().rev().filter_map(|state| state.work.as_ref()) {
+            if work.removed.is_some() || room == 0 {
+                count_omitted(models, "items", u64::from(work.items), 0);
+                continue;
+            }
+            let prefix = keys::data(&request.caller.tenant, &records::item_views(&work.id));
+            let mut range = KeyRange::prefix(prefix.to_vec());
+            let mut views = Vec::new();
+            loop {
+                let read = RangeRead::new(range.clone()).limit(room - views.len());
+                let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
+                for pair in &page.pairs {
+                    views.push(json(&job::decode_view(&pair.value).map_err(unreadable)?));
+                    range.begin = key_after(&pair.key);
+                }
+                if !page.more {
+                    break;
+                }
+                if views.len() == room {
+                    count_omitted(models, "items", u64::from(work.items), views.len());
+                    break;
+                }
+            }
+            room -= views.len();
+            items.insert(work.id.to_string(), views);
+        }
+        Ok(items)
     }
 
     /// The ids at the end of a list.
@@ -181,6 +223,12 @@ impl Runtime {
         let (ids, _) = self.page(tx, request, list, VIEWS_MAX, |id| async move { Ok(Some(id)) }).await?;
         Ok(ids)
     }
+}
+
+/// Ids in their order, with those that were asked for.
+fn with_asked<I: AsRef<str>>(ids: Vec<String>, asked: &BTreeSet<I>) -> Vec<String> {
+    let asked = asked.iter().map(|id| id.as_ref().to_owned());
+    ids.into_iter().chain(asked).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn total(counts: &BTreeMap<String, i64>) -> u64 {
