@@ -296,6 +296,12 @@ async fn evidence_is_joined_with_telemetry_by_traces_and_requests_where_facts_ca
         "reason": "no fact says what the models cost" }])
     );
 
+    let snapshot = rig.call("get_session", json!({ "sessionId": "sess_t" })).await;
+    let joined = json!({ "traceIds": [trace(1), trace(2)], "joinStatus": "joined" });
+    assert_eq!(snapshot["telemetrySummary"], joined);
+    let report = fold(&case(&rig, json!({ "sessionId": "sess_t" })).await);
+    assert_eq!(report.verdict, Verdict::Equal, "{report}");
+
     let scope = json!({ "sessionId": "sess_t", "turnId": plain["turnId"] });
     let (_, evidence) = pack(&rig, "export_evidence", scope).await;
     assert_eq!(evidence["telemetry"]["traces"]["state"], "not_applicable");

@@ -93,7 +93,7 @@ where
         let mut told = Vec::new();
         for change in &decision.facts {
             E::apply(&mut self.state, change);
-            if let Change::Told(fact) = change {
+            if let Change::Told(fact, _) = change {
                 told.push((**fact).clone());
             }
         }

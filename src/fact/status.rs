@@ -133,6 +133,9 @@ words! {
         NotApplicable = "not_applicable",
         Blocked = "blocked",
     }
+
+    /// Whether facts can be joined with traces: they name some, nobody can say, or there is nothing to join.
+    JoinStatus { Joined = "joined", Unknown = "unknown", NotApplicable = "not_applicable" }
 }
 
 #[cfg(test)]

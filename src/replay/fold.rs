@@ -28,7 +28,7 @@ pub fn fold(case: &ReplayCase) -> Report {
             out_of_order += 1;
         }
         last = Some(event.cursor);
-        models.apply(&event.stream, &event.fact);
+        models.apply_traced(&event.stream, &event.fact, event.trace.as_ref());
     }
     let mut differences = Differences::default();
     let trimmed = case.known_gaps.iter().find(|gap| gap.what == "history");

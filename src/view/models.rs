@@ -11,7 +11,7 @@ use super::{
     turn::TurnView,
 };
 use crate::fact::{
-    Cursor, Fact,
+    Cursor, Fact, Trace,
     id::{ItemId, JobId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
     payload::Payload,
 };
@@ -70,11 +70,16 @@ impl ReadModels {
     /// Takes in a fact of the entity whose stream this is: `session:ID`, `task:ID`, `subagent:ID`, `job:ID` or
     /// `item:ID`.
     pub fn apply(&mut self, stream: &str, fact: &Fact) {
+        self.apply_traced(stream, fact, None);
+    }
+
+    /// The same, with the trace that the fact belongs to.
+    pub fn apply_traced(&mut self, stream: &str, fact: &Fact, trace: Option<&Trace>) {
         let (kind, id) = stream.split_once(':').unwrap_or((stream, ""));
         let session_id = self.session.session_id.clone();
         match kind {
             "session" => {
-                let ended = self.session.apply(fact);
+                let ended = self.session.apply_traced(fact, trace);
                 self.rolled_back(fact);
                 let Some(turn) = ended else { return };
                 if let Some(thread) = fact.ids.thread() {

@@ -138,7 +138,7 @@ impl Entity for Job {
     fn apply(state: &mut State, change: &Change<Kept>) {
         match change {
             // What it says of an item is in that item's record already.
-            Change::Told(fact) => drop(state.view.apply(fact)),
+            Change::Told(fact, _) => drop(state.view.apply(fact)),
             Change::Kept(kept) => match &**kept {
                 Kept::Work(work) => {
                     state.view.session_id = Some(work.session.clone());
@@ -157,7 +157,7 @@ impl Entity for Job {
 
     fn event(&self, change: &Change<Kept>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
-            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Told(fact, trace) => Some(Host::event(fact, trace.as_deref(), sequence, moment)),
             Change::Kept(_) => None,
         }
     }

@@ -310,7 +310,7 @@ impl Entity for Session {
     fn apply(state: &mut State, change: &Change<Work>) {
         match change {
             // A turn that is over was written as a record of its own when that was decided.
-            Change::Told(fact) => drop(state.view.apply(fact)),
+            Change::Told(fact, trace) => drop(state.view.apply_traced(fact, trace.as_deref())),
             Change::Kept(work) => state.work = Some((**work).clone()),
         }
     }
@@ -321,7 +321,7 @@ impl Entity for Session {
 
     fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
-            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Told(fact, trace) => Some(Host::event(fact, trace.as_deref(), sequence, moment)),
             Change::Kept(_) => None,
         }
     }

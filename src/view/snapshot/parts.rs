@@ -58,6 +58,12 @@ pub struct SnapshotParts {
 }
 
 impl SnapshotParts {
+    /// Whether something below the session has told facts of its own: a task, a subagent or a job.
+    pub(super) fn has_children(&self) -> bool {
+        let counts = [&self.task_counts, &self.subagent_counts, &self.job_counts];
+        counts.iter().any(|counts| counts.values().any(|count| *count > 0))
+    }
+
     /// The turns of a thread that have ended.
     pub(super) fn turns_of(&self, thread_id: &ThreadId) -> Option<&ThreadTurns> {
         self.turns.iter().find(|turns| turns.thread_id == *thread_id)

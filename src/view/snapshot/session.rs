@@ -136,7 +136,7 @@ impl SessionSnapshot {
             blocked_tasks: BlockedTask::of(&tasks),
             delivery_state: DeliverySummary::of(&tasks),
             routing_limit_summary: RoutingLimitSummary::of(view),
-            telemetry_summary: TelemetrySummary::default(),
+            telemetry_summary: TelemetrySummary::of(view, parts.has_children()),
             evidence_refs: evidence_refs(&parts, &tasks),
             permission_state: PermissionSummary::of(view),
             sandbox_state: SandboxSummary::of(view),

@@ -6,7 +6,7 @@ use crate::{
     fact::{
         id::JobId,
         payload::Usage,
-        status::{Availability, JobStatus},
+        status::{Availability, JobStatus, JoinStatus},
     },
     view::{
         ItemCounts, JobView, PermissionState, RoutingDecision, SessionView,
@@ -109,10 +109,10 @@ views! {
 
     /// How facts are joined with traces.
     TelemetrySummary {
-        /// Traces that facts name.
+        /// The traces that the session's own facts named last, the latest at the end.
         trace_ids: Vec<String>,
-        /// Whether facts and traces can be joined. Facts name no traces, so this is `unavailable`.
-        join_status: Availability,
+        /// Whether facts and traces can be joined. `unknown` when only what is below the session may name any.
+        join_status: JoinStatus,
     }
 }
 
@@ -187,8 +187,15 @@ impl SubagentJobSummary {
     }
 }
 
-impl Default for TelemetrySummary {
-    fn default() -> Self {
-        Self { trace_ids: Vec::new(), join_status: Availability::Unavailable }
+impl TelemetrySummary {
+    /// Of a session, below which there is something, or is not.
+    pub fn of(view: &SessionView, has_children: bool) -> Self {
+        let trace_ids = view.summary.trace_ids.clone();
+        let join_status = match (trace_ids.is_empty(), has_children) {
+            (false, _) => JoinStatus::Joined,
+            (true, true) => JoinStatus::Unknown,
+            (true, false) => JoinStatus::NotApplicable,
+        };
+        Self { trace_ids, join_status }
     }
 }

@@ -30,11 +30,12 @@ pub use self::{
     tools::{ToolEntry, Tools},
 };
 use super::{
+    bound::{WORD_MAX, cut, push_last},
     declare::{Absent, views},
     permission::PermissionState,
     routing::RoutingDecision,
 };
-use crate::fact::{Fact, payload::Payload};
+use crate::fact::{Fact, Trace, payload::Payload};
 
 views! {
     /// Summaries of the facts of one session. Absent: there was no such fact.
@@ -73,6 +74,8 @@ views! {
         hook_failures: u32,
         /// How often a policy changed.
         policy_changes: u32,
+        /// The traces that facts named last, the latest at the end.
+        trace_ids: Vec<String>,
     }
 }
 
@@ -83,6 +86,18 @@ impl Absent for Summary {
 }
 
 impl Summary {
+    /// How many traces are told of.
+    pub const TRACES_MAX: usize = 8;
+
+    /// A fact belongs to a trace.
+    pub fn traced(&mut self, trace: &Trace) {
+        let trace_id = cut(&trace.trace_id, WORD_MAX);
+        if self.trace_ids.last() != Some(&trace_id) {
+            self.trace_ids.retain(|known| *known != trace_id);
+            push_last(&mut self.trace_ids, trace_id, Self::TRACES_MAX);
+        }
+    }
+
     /// Takes in a fact.
     pub fn apply(&mut self, fact: &Fact) {
         use Payload as P;

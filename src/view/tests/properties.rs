@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     fact::{
-        Fact, Failure, Ref, Timestamp,
+        Fact, Failure, Ref, Timestamp, Trace,
         id::{ItemId, JobId, SubagentId, TaskId, ThreadId},
         payload::{
             CompactionBoundary, ContextCompactionCompleted, Payload, ThreadStarted, TurnFailed, TurnStarted,
@@ -124,6 +124,12 @@ fn own(fact: Fact, stream: usize) -> Fact {
     fact
 }
 
+/// Two of three facts belong to one of a dozen traces.
+fn trace_of(fact: &Fact) -> Option<Trace> {
+    let at = fact.at.0;
+    (!at.is_multiple_of(3)).then(|| Trace { trace_id: format!("{:032x}", at % 12).into(), span_id: None })
+}
+
 /// Turns that are over say that they were taken back.
 fn roll_back(turns: &mut BTreeMap<ThreadId, Vec<TurnView>>, fact: &Fact) {
     let Payload::HistoryRollbackCompleted(rollback) = &fact.payload else { return };
@@ -180,14 +186,14 @@ proptest! {
         let mut models = ReadModels::new(id("sess_1"));
         let facts: Vec<_> = facts.into_iter().map(|(fact, stream)| (own(fact, stream), STREAMS[stream])).collect();
         for (fact, stream) in &facts {
-            models.apply(stream, fact);
+            models.apply_traced(stream, fact, trace_of(fact).as_ref());
         }
         // One entity after the other, each with nothing but its own facts.
         let of = |wanted: &'static str| facts.iter().filter(move |(_, stream)| *stream == wanted).map(|(fact, _)| fact);
         let mut session = SessionView { session_id: Some(id("sess_1")), ..SessionView::default() };
         let mut turns: BTreeMap<ThreadId, Vec<TurnView>> = BTreeMap::new();
         for fact in of("session:sess_1") {
-            let ended = session.apply(fact);
+            let ended = session.apply_traced(fact, trace_of(fact).as_ref());
             if let Payload::HistoryRollbackCompleted(_) = &fact.payload {
                 roll_back(&mut turns, fact);
             }

@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     fact::{
-        Ref,
+        Fact, Ref, Timestamp, Trace,
         id::{AttemptId, TaskId, ThreadId},
         payload::*,
         scope::{AttemptScope, EvidenceScope, ProcessScope, SessionScope, TaskScope},
-        status::{AttemptStatus, TaskStatus, TurnStatus},
+        status::{AttemptStatus, JoinStatus, TaskStatus, TurnStatus},
     },
     view::{
         ReadModels, SessionSnapshot, Window,
@@ -129,10 +129,33 @@ fn a_new_session_says_what_it_does_not_know() {
     assert_eq!(served["executionEnvironment"]["availability"], "not_applicable");
     assert_eq!(served["routingLimitSummary"]["routingAvailability"], "unknown");
     assert_eq!(served["routingLimitSummary"]["costAvailability"], "unknown");
-    assert_eq!(served["telemetrySummary"], json!({ "traceIds": [], "joinStatus": "unavailable" }));
+    assert_eq!(served["telemetrySummary"], json!({ "traceIds": [], "joinStatus": "not_applicable" }));
     assert_eq!(served["toolInventory"]["availability"], "unknown");
     assert_eq!(served["history"], json!({ "hasMore": false }));
     assert_eq!(served["threads"][0]["status"], "idle");
+}
+
+#[test]
+fn the_traces_that_facts_named_last_are_served() {
+    let mut models = session(&begun());
+    let trace = |number: usize| Trace { trace_id: format!("{number:032x}").into(), span_id: None };
+    let delta = |name: &str| Fact::new(Timestamp(1), turn(name), ModelDelta::default());
+    for number in (0..12).chain([11, 5]) {
+        models.apply_traced("session:sess_1", &delta("u1"), Some(&trace(number)));
+    }
+    let telemetry =
+        serde_json::to_value(snapshot(&models, Window::default())).unwrap()["telemetrySummary"].clone();
+    let expected: Vec<_> = [4, 6, 7, 8, 9, 10, 11, 5].map(|number| format!("{number:032x}")).into();
+    assert_eq!(telemetry, json!({ "traceIds": expected, "joinStatus": "joined" }));
+
+    // What is below the session tells its own facts: whether they carry traces is not known here.
+    let mut models = session(&begun());
+    models.apply(
+        "task:task_1",
+        &Fact::new(Timestamp(1), TaskScope { task: id("task_1") }, TaskCreated::default()),
+    );
+    let telemetry = snapshot(&models, Window::default()).telemetry_summary;
+    assert_eq!((telemetry.trace_ids.len(), telemetry.join_status), (0, JoinStatus::Unknown));
 }
 
 /// A history with which the published example could have been served.
