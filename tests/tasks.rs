@@ -196,9 +196,19 @@ async fn a_worker_outside_reports_progress_and_completes() {
             "task.attempt.started",
             "task.progress",
             "task.attempt.completed",
+            "artifact.changed",
             "task.completed"
         ]
     );
+    let delivered = events.iter().find(|event| event["type"] == "artifact.changed").unwrap();
+    assert_eq!((&delivered["artifactId"], &delivered["status"]), (&json!("artf_1"), &json!("delivered")));
+    let task = rig.task("task_a").await;
+    assert_eq!(task["artifacts"][0]["artifact"]["artifactId"], "artf_1", "{task:#}");
+    assert_eq!(task["artifactsTotal"], 1);
+    let snapshot = rig.call("get_session", json!({ "sessionId": "sess_a" })).await;
+    let summary = &snapshot["artifactSummary"];
+    assert_eq!((&summary["changes"], &summary["recent"][0]["taskId"]), (&json!(1), &json!("task_a")));
+    assert_eq!(summary["recent"][0]["artifactRef"], "artf_1");
     rig.stop().await;
 }
 

@@ -66,6 +66,18 @@ impl TaskView {
         }
     }
 
+    /// All that was delivered is named. Each was told of by itself before, except in feeds from before that was so.
+    pub(super) fn delivered_all(&mut self, artifacts: &[Ref]) {
+        if self.artifacts_total as usize >= artifacts.len() {
+            return;
+        }
+        for reference in artifacts {
+            if !self.artifacts.iter().any(|kept| kept.reference == *reference) {
+                self.delivered(reference, None);
+            }
+        }
+    }
+
     pub(super) fn proved(&mut self, evidence: &Ref) {
         self.evidence_total = self.evidence_total.saturating_add(1);
         if let Some(evidence) = bound::reference(evidence)

@@ -7,10 +7,12 @@ use crate::{
     exec::Ending,
     fact::{
         Failure, Ref,
+        id::{ArtifactId, Id},
         payload::{
-            TaskCancelRequested, TaskCancelled, TaskCompleted, TaskFailed, TaskLost, TaskTimedOut,
-            TaskWaiting,
+            ArtifactChanged, TaskCancelRequested, TaskCancelled, TaskCompleted, TaskFailed, TaskLost,
+            TaskTimedOut, TaskWaiting,
         },
+        scope::ArtifactScope,
         status::{AttemptStatus, SubagentStatus, TaskStatus},
     },
 };
@@ -92,6 +94,7 @@ impl Step<'_> {
                 let attempts = Some(self.work.attempts);
                 let mut completed = TaskCompleted { status, reason, attempts, ..Default::default() };
                 if let Some(result) = result.0 {
+                    result.artifacts.iter().for_each(|artifact| self.delivered(artifact));
                     completed.summary = result.summary;
                     completed.artifacts = result.artifacts;
                     completed.evidence_refs = result.evidence_refs;
@@ -126,6 +129,20 @@ impl Step<'_> {
             };
             self.draft.send(address, ended);
         }
+    }
+
+    /// Names what was delivered. It belongs to others, and nobody has looked whether it was there before.
+    fn delivered(&mut self, artifact: &Ref) {
+        let id = ArtifactId::parse(artifact.as_str());
+        let id = id.unwrap_or_else(|_| ArtifactId::with_suffix(artifact.as_str()));
+        let changed = ArtifactChanged {
+            change: Some("observed".into()),
+            status: Some("delivered".into()),
+            artifact_ref: Some(artifact.clone()),
+            ..Default::default()
+        };
+        let ids = self.ids();
+        self.draft.tell_within(&ids, ArtifactScope { artifact: id }, changed);
     }
 
     /// How many below it are not closed.

@@ -4,6 +4,7 @@
 //! feed, so that both give the same. Where there is no fact, a shape says `unknown`, `unavailable` or `not_applicable`
 //! in place of a guess.
 
+mod artifacts;
 mod environment;
 mod history;
 mod inventory;
@@ -15,6 +16,7 @@ mod tasks;
 mod thread_read;
 
 pub use self::{
+    artifacts::{ArtifactCheckpoint, ArtifactSummary},
     environment::ExecutionEnvironment,
     history::{HistoryCursor, HistoryPosition, InvalidPosition},
     inventory::ToolInventory,

@@ -12,14 +12,14 @@ use crate::{
         Incident, TaskView,
         counts::TaskSummary,
         declare::views,
-        summary::{Artifacts, Benchmarks, ContextBoundary, History, Outputs},
+        summary::{Benchmarks, ContextBoundary, History, Outputs},
     },
 };
 
 use super::{
-    BlockedTask, ChannelSummary, DeliverySummary, ExecutionEnvironment, HistoryCursor, HistoryPosition,
-    PermissionSummary, RoutingLimitSummary, SandboxSummary, SnapshotParts, SubagentJobSummary, TaskGraph,
-    TelemetrySummary, ThreadRead, ToolInventory,
+    ArtifactSummary, BlockedTask, ChannelSummary, DeliverySummary, ExecutionEnvironment, HistoryCursor,
+    HistoryPosition, PermissionSummary, RoutingLimitSummary, SandboxSummary, SnapshotParts,
+    SubagentJobSummary, TaskGraph, TelemetrySummary, ThreadRead, ToolInventory,
 };
 
 views! {
@@ -78,6 +78,8 @@ views! {
         output_summary: Outputs,
         /// What was loaded, put together again or taken back.
         history_summary: History,
+        /// Artifacts, of the session and of its tasks.
+        artifact_summary: ArtifactSummary,
         /// Benchmarks.
         benchmark_summary: BenchmarkSummary,
         /// The tools of the last turn that chose any.
@@ -101,8 +103,6 @@ views! {
         incidents_total: u64,
         /// What the last turn knows, and what was summed up.
         context_boundary: Option<ContextBoundary>,
-        /// Artifacts.
-        artifact_summary: Option<Artifacts>,
         /// Up to where all this is true: the tail begins right after it.
         #[schemars(with = "Option<String>")]
         cursor: Option<Cursor>,
@@ -163,7 +163,7 @@ impl SessionSnapshot {
             incidents: view.incidents.clone(),
             incidents_total: view.incidents_total,
             context_boundary: summary.context.clone(),
-            artifact_summary: summary.artifacts.clone(),
+            artifact_summary: ArtifactSummary::of(view, &tasks, &task_summary),
             cursor: parts.cursor,
             session_id,
             threads,

@@ -131,6 +131,10 @@ fn a_new_session_says_what_it_does_not_know() {
     assert_eq!(served["routingLimitSummary"]["costAvailability"], "unknown");
     assert_eq!(served["telemetrySummary"], json!({ "traceIds": [], "joinStatus": "not_applicable" }));
     assert_eq!(served["toolInventory"]["availability"], "unknown");
+    assert_eq!(
+        served["artifactSummary"],
+        json!({ "changes": 0, "recent": [], "availability": "not_applicable" })
+    );
     assert_eq!(served["history"], json!({ "hasMore": false }));
     assert_eq!(served["threads"][0]["status"], "idle");
 }
