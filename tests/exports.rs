@@ -224,6 +224,11 @@ async fn evidence_says_what_the_facts_say() {
     assert_eq!(told["payload"]["verificationOutcomes"], evidence["verification"]);
     let snapshot = rig.call("get_session", json!({ "sessionId": "sess_e" })).await;
     assert_eq!(snapshot["evidenceRefs"], json!([exported["evidenceId"]]));
+    let summary = &snapshot["evidenceSummary"];
+    assert_eq!(summary["recent"][0]["packRef"], exported["ref"]);
+    let outcomes = summary["verificationOutcomes"].as_array().unwrap();
+    assert_eq!(outcomes.len(), evidence["verification"].as_array().unwrap().len());
+    assert_eq!(snapshot["threads"][0]["evidenceSummary"]["availability"], "unknown");
     rig.stop().await;
 }
 

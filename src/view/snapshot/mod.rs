@@ -6,6 +6,7 @@
 
 mod artifacts;
 mod environment;
+mod evidence;
 mod history;
 mod inventory;
 mod parts;
@@ -18,6 +19,7 @@ mod thread_read;
 pub use self::{
     artifacts::{ArtifactCheckpoint, ArtifactSummary},
     environment::ExecutionEnvironment,
+    evidence::EvidenceSummary,
     history::{HistoryCursor, HistoryPosition, InvalidPosition},
     inventory::ToolInventory,
     parts::{Publisher, SnapshotParts, ThreadTurns},
@@ -28,5 +30,5 @@ pub use self::{
         SubagentJobSummary, TelemetrySummary,
     },
     tasks::{BlockedTask, DeliverySummary, TaskDelivery, TaskEdge, TaskGraph},
-    thread_read::{EvidenceSummary, ThreadRead},
+    thread_read::{ThreadEvidence, ThreadRead},
 };

@@ -17,8 +17,8 @@ use crate::{
 };
 
 use super::{
-    ArtifactSummary, BlockedTask, ChannelSummary, DeliverySummary, ExecutionEnvironment, HistoryCursor,
-    HistoryPosition, PermissionSummary, RoutingLimitSummary, SandboxSummary, SnapshotParts,
+    ArtifactSummary, BlockedTask, ChannelSummary, DeliverySummary, EvidenceSummary, ExecutionEnvironment,
+    HistoryCursor, HistoryPosition, PermissionSummary, RoutingLimitSummary, SandboxSummary, SnapshotParts,
     SubagentJobSummary, TaskGraph, TelemetrySummary, ThreadRead, ToolInventory,
 };
 
@@ -64,6 +64,8 @@ views! {
         telemetry_summary: TelemetrySummary,
         /// The last pieces of evidence.
         evidence_refs: Vec<String>,
+        /// What was exported, and what was found then.
+        evidence_summary: EvidenceSummary,
         /// What was decided about permissions.
         permission_state: PermissionSummary,
         /// The bounds in which things ran.
@@ -124,6 +126,7 @@ impl SessionSnapshot {
         };
         let tasks: Vec<_> = parts.tasks.iter().cloned().filter_map(own).collect();
         let task_summary = TaskSummary::from(&parts.task_counts);
+        let evidence_refs = evidence_refs(&parts, &tasks);
         let has_more = threads.iter().any(|thread| thread.history.has_more);
         let before = HistoryPosition::before(&view.threads, &parts.turns).to_string();
         let workspace = view.metadata.get("workspaceId").and_then(|id| id.as_str());
@@ -137,7 +140,8 @@ impl SessionSnapshot {
             delivery_state: DeliverySummary::of(&tasks),
             routing_limit_summary: RoutingLimitSummary::of(view),
             telemetry_summary: TelemetrySummary::of(view, parts.has_children()),
-            evidence_refs: evidence_refs(&parts, &tasks),
+            evidence_summary: EvidenceSummary::of(view, &evidence_refs),
+            evidence_refs,
             permission_state: PermissionSummary::of(view),
             sandbox_state: SandboxSummary::of(view),
             execution_environment: ExecutionEnvironment::of(&session_id, view, None),

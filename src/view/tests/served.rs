@@ -140,6 +140,44 @@ fn a_new_session_says_what_it_does_not_know() {
 }
 
 #[test]
+fn what_was_exported_of_a_session_is_served_and_its_threads_do_not_deny_it() {
+    let exported = |story: Story, name: &str, kind: &str| {
+        let reference = || Ref::parse(&format!("blob_{name}")).ok();
+        let changed = EvidenceChanged {
+            kind: Some(kind.into()),
+            pack_ref: reference().filter(|_| kind == "evidence"),
+            replay_ref: reference().filter(|_| kind == "replay"),
+            verification_outcomes: vec![VerificationOutcome {
+                name: "ends_are_told_once".into(),
+                status: "passed".into(),
+                ..Default::default()
+            }],
+            notes: vec!["looked at".into()],
+            ..Default::default()
+        };
+        story.then(EvidenceScope { evidence: id(name) }, changed)
+    };
+    let served = |story: &Story| serde_json::to_value(snapshot(&session(story), Window::default())).unwrap();
+    let nothing = served(&begun());
+    assert_eq!(nothing["evidenceSummary"], json!({ "availability": "not_applicable" }));
+    assert_eq!(nothing["threads"][0]["evidenceSummary"]["availability"], "not_applicable");
+
+    let whole = exported(begun(), "evid_1", "replay");
+    let said = served(&whole);
+    let evidence = &said["evidenceSummary"];
+    assert_eq!(evidence["recent"][0]["replayRef"], "blob_evid_1");
+    assert_eq!(evidence["verificationOutcomes"][0]["status"], "passed");
+    assert_eq!((&evidence["notes"], evidence.get("availability")), (&json!(1), None));
+    assert_eq!(said["threads"][0]["evidenceSummary"]["availability"], "unknown", "it is part of the session");
+
+    let own = exported(whole, "evid_2", "evidence").with::<ThreadId>("t1");
+    let said = served(&own);
+    let thread = &said["threads"][0]["evidenceSummary"];
+    assert_eq!((&thread["evidenceRefs"], thread.get("availability")), (&json!(["evid_2"]), None));
+    assert_valid(&validators(), &said);
+}
+
+#[test]
 fn the_traces_that_facts_named_last_are_served() {
     let mut models = session(&begun());
     let trace = |number: usize| Trace { trace_id: format!("{number:032x}").into(), span_id: None };
