@@ -26,8 +26,8 @@ pub use self::{
     queue::QueueSnapshot,
     session::{BenchmarkSummary, SessionSnapshot},
     summaries::{
-        ChannelSummary, JobProgressEntry, PermissionSummary, RoutingLimitSummary, SandboxSummary,
-        SubagentJobSummary, TelemetrySummary,
+        ChannelSummary, JobProgressEntry, OutputSummary, PermissionSummary, RoutingLimitSummary,
+        SandboxSummary, SubagentJobSummary, TelemetrySummary,
     },
     tasks::{BlockedTask, DeliverySummary, TaskDelivery, TaskEdge, TaskGraph},
     thread_read::{ThreadEvidence, ThreadRead},

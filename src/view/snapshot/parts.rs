@@ -4,8 +4,9 @@ use crate::{
     fact::{
         Cursor,
         id::{SessionId, ThreadId},
+        status::{SubagentStatus, TaskStatus},
     },
-    view::{Counts, JobView, SessionView, TaskView, TurnView},
+    view::{Counts, JobView, SessionView, TaskView, TurnView, counts},
 };
 
 /// Who serves a snapshot, and which version of the schemas it keeps to.
@@ -62,6 +63,14 @@ impl SnapshotParts {
     pub(super) fn has_children(&self) -> bool {
         let counts = [&self.task_counts, &self.subagent_counts, &self.job_counts];
         counts.iter().any(|counts| counts.values().any(|count| *count > 0))
+    }
+
+    /// How many tasks and subagents wait for somebody.
+    pub(super) fn waiting_below(&self) -> u64 {
+        let tasks = [TaskStatus::WaitingInput, TaskStatus::WaitingPermission].map(TaskStatus::as_str);
+        let subagents = [SubagentStatus::WaitingInput].map(SubagentStatus::as_str);
+        counts::sum(&self.task_counts, tasks.into_iter())
+            + counts::sum(&self.subagent_counts, subagents.into_iter())
     }
 
     /// The turns of a thread that have ended.

@@ -12,14 +12,14 @@ use crate::{
         Incident, TaskView,
         counts::TaskSummary,
         declare::views,
-        summary::{Benchmarks, ContextBoundary, History, Outputs},
+        summary::{Benchmarks, ContextBoundary, History},
     },
 };
 
 use super::{
     ArtifactSummary, BlockedTask, ChannelSummary, DeliverySummary, EvidenceSummary, ExecutionEnvironment,
-    HistoryCursor, HistoryPosition, PermissionSummary, RoutingLimitSummary, SandboxSummary, SnapshotParts,
-    SubagentJobSummary, TaskGraph, TelemetrySummary, ThreadRead, ToolInventory,
+    HistoryCursor, HistoryPosition, OutputSummary, PermissionSummary, RoutingLimitSummary, SandboxSummary,
+    SnapshotParts, SubagentJobSummary, TaskGraph, TelemetrySummary, ThreadRead, ToolInventory,
 };
 
 views! {
@@ -77,7 +77,7 @@ views! {
         /// Who listens from afar.
         channel_summary: ChannelSummary,
         /// Output too large for facts.
-        output_summary: Outputs,
+        output_summary: OutputSummary,
         /// What was loaded, put together again or taken back.
         history_summary: History,
         /// Artifacts, of the session and of its tasks.
@@ -126,6 +126,7 @@ impl SessionSnapshot {
         };
         let tasks: Vec<_> = parts.tasks.iter().cloned().filter_map(own).collect();
         let task_summary = TaskSummary::from(&parts.task_counts);
+        let partial = parts.has_children();
         let evidence_refs = evidence_refs(&parts, &tasks);
         let has_more = threads.iter().any(|thread| thread.history.has_more);
         let before = HistoryPosition::before(&view.threads, &parts.turns).to_string();
@@ -138,12 +139,12 @@ impl SessionSnapshot {
             task_graph: TaskGraph::of(&tasks, &task_summary),
             blocked_tasks: BlockedTask::of(&tasks),
             delivery_state: DeliverySummary::of(&tasks),
-            routing_limit_summary: RoutingLimitSummary::of(view),
-            telemetry_summary: TelemetrySummary::of(view, parts.has_children()),
+            routing_limit_summary: RoutingLimitSummary::of(view, partial),
+            telemetry_summary: TelemetrySummary::of(view, partial),
             evidence_summary: EvidenceSummary::of(view, &evidence_refs),
             evidence_refs,
-            permission_state: PermissionSummary::of(view),
-            sandbox_state: SandboxSummary::of(view),
+            permission_state: PermissionSummary::of(view, partial, parts.waiting_below()),
+            sandbox_state: SandboxSummary::of(view, partial),
             execution_environment: ExecutionEnvironment::of(&session_id, view, None),
             subagent_job_summary: SubagentJobSummary::of(
                 &parts.subagent_counts,
@@ -151,7 +152,7 @@ impl SessionSnapshot {
                 &parts.jobs,
             ),
             channel_summary: ChannelSummary::of(view),
-            output_summary: summary.output.clone().unwrap_or_default(),
+            output_summary: OutputSummary::of(view, partial),
             history_summary: summary.history.clone().unwrap_or_default(),
             benchmark_summary: BenchmarkSummary {
                 availability: summary.benchmark.is_none().then_some(Availability::NotApplicable),

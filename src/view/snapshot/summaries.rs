@@ -1,4 +1,7 @@
 //! The summaries of a session snapshot, each honest about what no fact says.
+//!
+//! A session sees its own facts only: tasks, subagents and jobs tell of theirs, and of those only counts by status are at
+//! hand. So a summary of what happens below, too, says that it is `partial` when there is something below.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +15,7 @@ use crate::{
         ItemCounts, JobView, PermissionState, RoutingDecision, SessionView,
         counts::{Counts, JobCounts, SubagentCounts},
         declare::views,
-        summary::{Channels, LimitEntry, Sandbox},
+        summary::{Channels, LimitEntry, Outputs, Sandbox},
     },
 };
 
@@ -28,7 +31,7 @@ views! {
         routing_availability: Option<Availability>,
         /// What was paid.
         cost_usd: Option<f64>,
-        /// Why it is not known what was paid.
+        /// Why it is not known what was paid in all.
         cost_availability: Option<Availability>,
         /// What the last estimate was.
         estimated_cost_usd: Option<f64>,
@@ -42,6 +45,8 @@ views! {
         rate_limit_hits: u32,
         /// How often something stopped because nothing was left.
         quota_blocks: u32,
+        /// Whether cost, use and limits of what is below the session are missing.
+        partial: bool,
     }
 
     /// What was decided about permissions, and what waits for a decision.
@@ -53,7 +58,11 @@ views! {
         /// How many decisions are waited for.
         pending_approvals: u32,
         ..
-        /// Why there is nothing: nothing was asked.
+        /// How many tasks and subagents wait for a decision or for something that only somebody else can give.
+        waiting_below: u64,
+        /// Whether what was decided below the session is missing.
+        partial: bool,
+        /// Why there is nothing: nothing was asked, or only below the session something may have been.
         availability: Option<Availability>,
         /// How many hooks were asked.
         hook_runs: u32,
@@ -70,7 +79,22 @@ views! {
         #[serde(flatten)]
         sandbox: Sandbox,
         ..
+        /// Whether the bounds of what is below the session are missing.
+        partial: bool,
         /// Why there are none: no fact says that any were applied.
+        availability: Option<Availability>,
+    }
+
+    /// Output too large for facts.
+    #[derive(Default)]
+    OutputSummary {
+        /// Of the session's own turns.
+        #[serde(flatten)]
+        outputs: Outputs,
+        ..
+        /// Whether outputs of what is below the session are missing.
+        partial: bool,
+        /// Why that is not all.
         availability: Option<Availability>,
     }
 
@@ -117,37 +141,41 @@ views! {
 }
 
 impl RoutingLimitSummary {
-    /// Of a session.
-    pub fn of(view: &SessionView) -> Self {
+    /// Of a session, below which there is something, or is not.
+    pub fn of(view: &SessionView, partial: bool) -> Self {
         let limits = view.summary.limits.clone().unwrap_or_default();
         let paid = limits.cost_usd.or(limits.usage.as_ref().and_then(|usage| usage.cost_usd));
         Self {
             routing: view.summary.routing.clone().unwrap_or_default(),
             routing_availability: view.summary.routing.is_none().then_some(Availability::Unknown),
             cost_usd: paid,
-            cost_availability: paid.is_none().then_some(Availability::Unknown),
+            cost_availability: (paid.is_none() || partial).then_some(Availability::Unknown),
             estimated_cost_usd: limits.estimated_cost_usd,
             usage: limits.usage,
             limits: limits.limits,
             limits_omitted: limits.limits_omitted,
             rate_limit_hits: limits.rate_limit_hits,
             quota_blocks: limits.quota_blocks,
+            partial,
         }
     }
 }
 
 impl PermissionSummary {
-    /// Of a session.
-    pub fn of(view: &SessionView) -> Self {
+    /// Of a session, below which there is something, or is not, of which so much waits.
+    pub fn of(view: &SessionView, partial: bool, waiting_below: u64) -> Self {
         let turns = view.threads.iter().flat_map(|thread| &thread.turns);
         let pending =
             |turn: &crate::view::TurnView| turn.pending_requests.len() as u32 + turn.pending_omitted;
         let pending_approvals = turns.map(pending).fold(0, u32::saturating_add);
-        let nothing = view.summary.permission.is_none() && pending_approvals == 0;
+        let nothing = view.summary.permission.is_none() && pending_approvals == 0 && waiting_below == 0;
+        let why = if partial { Availability::Unknown } else { Availability::NotApplicable };
         Self {
             decided: view.summary.permission.clone().unwrap_or_default(),
             pending_approvals,
-            availability: nothing.then_some(Availability::NotApplicable),
+            waiting_below,
+            partial,
+            availability: nothing.then_some(why),
             hook_runs: view.summary.hook_runs,
             hook_failures: view.summary.hook_failures,
             policy_changes: view.summary.policy_changes,
@@ -156,11 +184,19 @@ impl PermissionSummary {
 }
 
 impl SandboxSummary {
-    /// Of a session.
-    pub fn of(view: &SessionView) -> Self {
+    /// Of a session, below which there is something, or is not.
+    pub fn of(view: &SessionView, partial: bool) -> Self {
         let sandbox = view.summary.sandbox.clone();
         let availability = sandbox.is_none().then_some(Availability::Unknown);
-        Self { sandbox: sandbox.unwrap_or_default(), availability }
+        Self { sandbox: sandbox.unwrap_or_default(), partial, availability }
+    }
+}
+
+impl OutputSummary {
+    /// Of a session, below which there is something, or is not.
+    pub fn of(view: &SessionView, partial: bool) -> Self {
+        let outputs = view.summary.output.clone().unwrap_or_default();
+        Self { outputs, partial, availability: partial.then_some(Availability::Unknown) }
     }
 }
 

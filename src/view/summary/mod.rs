@@ -1,8 +1,8 @@
 //! What the facts of a session say about tools, context, evidence, governance, cost and so on, in short.
 //!
 //! At run time no entity sees all facts of a session: a task, a subagent or a job tells of its own. A summary is of the
-//! facts that the session itself made, and a replay folds the same ones: those of the session's stream. What is not
-//! tracked is said to be unknown when it is served, never guessed.
+//! facts that the session itself made, and a replay folds the same ones: those of the session's stream. What is served of
+//! it says that it is partial when there are others, and what is not tracked is said to be unknown, never guessed.
 
 mod artifacts;
 mod benchmark;

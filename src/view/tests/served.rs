@@ -17,8 +17,8 @@ use crate::{
         Fact, Ref, Timestamp, Trace,
         id::{AttemptId, TaskId, ThreadId},
         payload::*,
-        scope::{AttemptScope, EvidenceScope, ProcessScope, SessionScope, TaskScope},
-        status::{AttemptStatus, JoinStatus, TaskStatus, TurnStatus},
+        scope::{AttemptScope, EvidenceScope, ProcessScope, SessionScope, SubagentScope, TaskScope},
+        status::{AttemptStatus, JoinStatus, SubagentStatus, TaskStatus, TurnStatus},
     },
     view::{
         ReadModels, SessionSnapshot, Window,
@@ -137,6 +137,39 @@ fn a_new_session_says_what_it_does_not_know() {
     );
     assert_eq!(served["history"], json!({ "hasMore": false }));
     assert_eq!(served["threads"][0]["status"], "idle");
+}
+
+#[test]
+fn a_session_with_something_below_it_says_that_its_sums_are_its_own() {
+    let usage = Usage { input_tokens: 3, cost_usd: Some(0.5), ..Default::default() };
+    let story = begun()
+        .then(turn("u1"), TurnStarted::default())
+        .then(turn("u1"), ModelCompleted { usage: Some(usage), calls: 0, ..Default::default() });
+    let mut models = session(&story);
+    let alone = serde_json::to_value(snapshot(&models, Window::default())).unwrap();
+    assert_eq!(alone["permissionState"]["availability"], "not_applicable");
+    for summary in ["routingLimitSummary", "permissionState", "sandboxState", "outputSummary"] {
+        assert_eq!(alone[summary].get("partial"), None, "{summary}");
+    }
+    assert_eq!(alone["routingLimitSummary"].get("costAvailability"), None);
+
+    let spawned = SubagentSpawned { status: SubagentStatus::Running, ..Default::default() };
+    let child = || SubagentScope { subagent: id("sub_1") };
+    models.apply("subagent:sub_1", &Fact::new(Timestamp(1), child(), spawned));
+    let served = serde_json::to_value(snapshot(&models, Window::default())).unwrap();
+    for summary in ["routingLimitSummary", "permissionState", "sandboxState", "outputSummary"] {
+        assert_eq!(served[summary]["partial"], true, "{summary}");
+    }
+    let routing = &served["routingLimitSummary"];
+    assert_eq!((&routing["costUsd"], &routing["costAvailability"]), (&json!(0.5), &json!("unknown")));
+    assert_eq!(served["permissionState"]["availability"], "unknown");
+
+    let waits = SubagentStatusChanged { status: SubagentStatus::WaitingInput, ..Default::default() };
+    models.apply("subagent:sub_1", &Fact::new(Timestamp(2), child(), waits));
+    let served = serde_json::to_value(snapshot(&models, Window::default())).unwrap();
+    let permission = &served["permissionState"];
+    assert_eq!((&permission["waitingBelow"], permission.get("availability")), (&json!(1), None));
+    assert_valid(&validators(), &served);
 }
 
 #[test]
