@@ -18,6 +18,8 @@ pub enum Sabotage {
     ChangeNotTold,
     /// P5: a subagent that is resumed is not counted as running.
     ResumeNotCounted,
+    /// P5: how an item ended is told, and not kept.
+    ItemEndNotKept,
     /// P6: a question expires before the time that its fact names.
     QuestionExpiresEarly,
     /// P7: nobody starts the next turn when one has ended.
@@ -42,13 +44,14 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ProgressNotTold,
         Self::KeyNotPassedOn,
         Self::IdsMadeAnew,
         Self::PageCutShort,
         Self::ChangeNotTold,
         Self::ResumeNotCounted,
+        Self::ItemEndNotKept,
         Self::QuestionExpiresEarly,
         Self::QueueStandsStill,
         Self::TenantMixedUp,

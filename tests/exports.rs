@@ -124,6 +124,40 @@ async fn a_case_of_which_nothing_can_be_compared_is_not_equal() {
 }
 
 #[tokio::test]
+async fn a_replay_folds_the_items_of_jobs_to_what_was_served() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_j", "agent": "scripted" })).await;
+    let once = json!([{ "fail": { "message": "not yet", "retryable": true, "times": 1 } }, { "say": "now" }]);
+    let never = json!([{ "fail": { "message": "never", "retryable": false } }]);
+    let scripts = [json!([{ "say": "a" }]), once, never, json!([{ "tool": "echo" }])];
+    let item = |(at, script): (usize, &Value)| json!({ "itemId": format!("item-{at}"), "input": common::input(script) });
+    let items: Value = scripts.iter().enumerate().map(item).collect();
+    let job = json!({ "sessionId": "sess_j", "jobId": "job_j", "instruction": "go", "agent": "scripted",
+        "items": items, "concurrency": 2 });
+    rig.call("create_job", job).await;
+    rig.until("sess_j", |event| event["type"] == "job.failed").await;
+    rig.call("retry_job_item", json!({ "jobId": "job_j", "itemId": "item-2" })).await;
+    let ended =
+        rig.until("sess_j", |event| event["type"] == "job.item.failed" && event["payload"]["attempt"] == 2);
+    ended.await;
+    let exported = rig.call("export_replay", json!({ "sessionId": "sess_j" })).await;
+    let original: Value = serde_json::from_slice(&content(&rig, &exported).await).unwrap();
+    let replay = |case: &Value| fold(&ReplayCase::parse(case.to_string().as_bytes()).unwrap());
+    let report = replay(&original);
+    assert_eq!((report.verdict, report.jobs, report.items), (Verdict::Equal, 1, 4), "{report}");
+    assert_eq!(original["models"]["items"]["job_j"].as_array().unwrap().len(), 4);
+
+    let mut case = original.clone();
+    case["models"]["items"]["job_j"][1]["attemptsTotal"] = 7.into();
+    let report = replay(&case);
+    assert_eq!(report.differences.listed[0].path, "items.job_j.item-1.attemptsTotal", "{report}");
+    let mut case = original;
+    case["models"]["items"]["job_j"].as_array_mut().unwrap().remove(0);
+    assert_eq!(replay(&case).verdict, Verdict::Different, "one was not served");
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_replay_of_what_still_runs_folds_to_what_was_served() {
     let rig = Rig::start().await;
     let script = json!([{ "spawn": { "count": 3, "script": [{ "sleep": 60_000 }], "join": "none" } },

@@ -92,6 +92,11 @@ fn p5_a_resume_that_is_not_counted_is_noticed() {
 }
 
 #[test]
+fn p5_an_item_whose_end_is_not_kept_is_noticed() {
+    notice(Sabotage::ItemEndNotKept, 5);
+}
+
+#[test]
 fn p6_a_question_that_expires_early_is_noticed() {
     notice(Sabotage::QuestionExpiresEarly, 6);
 }

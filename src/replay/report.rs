@@ -56,6 +56,8 @@ pub struct Report {
     pub subagents: usize,
     /// How many jobs.
     pub jobs: usize,
+    /// How many items of jobs that ever began.
+    pub items: usize,
     /// How many events are of streams that this version does not fold.
     pub unknown: u64,
     /// How many views were not recorded and so not compared, by kind.
@@ -78,8 +80,8 @@ impl fmt::Display for Report {
         let Self { span, differences, .. } = self;
         let seconds = span.duration_ms() as f64 / 1_000.0;
         writeln!(f, "session {}: {} events over {seconds:.3} s", self.session_id, span.events)?;
-        let Self { turns, tasks, subagents, jobs, .. } = self;
-        writeln!(f, "{turns} turns, {tasks} tasks, {subagents} subagents, {jobs} jobs")?;
+        let Self { turns, tasks, subagents, jobs, items, .. } = self;
+        writeln!(f, "{turns} turns, {tasks} tasks, {subagents} subagents, {jobs} jobs, {items} items")?;
         for (kind, omitted) in self.omitted.iter().filter(|(_, omitted)| **omitted > 0) {
             writeln!(f, "not compared: {omitted} {kind} that were not recorded")?;
         }

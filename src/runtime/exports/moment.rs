@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cadre_cluster::{
     feed::Cursor,
     keys,
-    store::{KeyRange, RangeRead, Transaction},
+    store::{KeyRange, RangeRead, Transaction, key_after},
 };
 use futures::future::try_join_all;
 use serde::Serialize;
@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::{
     control::Error,
-    entity::{Subagent, Task, records},
+    entity::{Subagent, Task, job, records},
     export::{
         Selection,
         replay::{self, Models},
     },
     fact::id::{SessionId, SubagentId, TaskId, ThreadId},
-    runtime::{Request, Runtime, load::List, request::unreadable, tasks},
+    runtime::{Request, Runtime, jobs, load::List, request::unreadable, tasks},
     view::{
         JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
         snapshot::{Publisher, ThreadTurns},
@@ -68,7 +68,9 @@ impl Runtime {
         let subagents = self.subagent_views(&tx, request, session, &selection.subagents).await?;
         count_omitted(&mut models, "tasks", total(&task_counts), tasks.len());
         count_omitted(&mut models, "subagents", total(&subagent_counts), subagents.len());
-        let jobs = self.newest_jobs(&tx, request, session, VIEWS_MAX).await?;
+        let jobs = self.newest_job_states(&tx, request, session, VIEWS_MAX).await?;
+        models.items = Some(self.item_views(&tx, request, &jobs, &mut models).await?);
+        let jobs: Vec<_> = jobs.into_iter().map(jobs::served).collect();
         count_omitted(&mut models, "jobs", total(&job_counts), jobs.len());
         let newest = tasks.len().saturating_sub(window.tasks);
         let parts = SnapshotParts {
@@ -163,6 +165,44 @@ impl Runtime {
             views.extend(states.map(|state| own(state.view.0)));
         }
         Ok(views)
+    }
+
+    /// The items of jobs that ever began, by job: those of the newest jobs, as many as there is room for.
+    async fn item_views(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        jobs: &[job::State],
+        models: &mut Models,
+    ) -> Result<BTreeMap<String, Vec<Value>>, Error> {
+        let (mut items, mut room) = (BTreeMap::new(), VIEWS_MAX);
+        for work in jobs.iter().rev().filter_map(|state| state.work.as_ref()) {
+            if work.removed.is_some() || room == 0 {
+                count_omitted(models, "items", u64::from(work.items), 0);
+                continue;
+            }
+            let prefix = keys::data(&request.caller.tenant, &records::item_views(&work.id));
+            let mut range = KeyRange::prefix(prefix.to_vec());
+            let mut views = Vec::new();
+            loop {
+                let read = RangeRead::new(range.clone()).limit(room - views.len());
+                let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
+                for pair in &page.pairs {
+                    views.push(json(&job::decode_view(&pair.value).map_err(unreadable)?));
+                    range.begin = key_after(&pair.key);
+                }
+                if !page.more {
+                    break;
+                }
+                if views.len() == room {
+                    count_omitted(models, "items", u64::from(work.items), views.len());
+                    break;
+                }
+            }
+            room -= views.len();
+            items.insert(work.id.to_string(), views);
+        }
+        Ok(items)
     }
 
     /// The ids at the end of a list.

@@ -216,10 +216,21 @@ impl Runtime {
         session: &SessionId,
         limit: usize,
     ) -> Result<Vec<JobView>, Error> {
+        Ok(self.newest_job_states(tx, request, session, limit).await?.into_iter().map(served).collect())
+    }
+
+    /// The same, with what they need to go on.
+    pub(super) async fn newest_job_states(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<State>, Error> {
         let list = List { prefix: records::jobs(session), after: None, field: "jobs", newest_first: true };
         let look = |id: String| async move {
             let state = self.load::<Job>(tx, request, &id).await?;
-            Ok(state.filter(|state| state.work.is_some()).map(served))
+            Ok(state.filter(|state| state.work.is_some()))
         };
         let (mut jobs, _) = self.page(tx, request, list, limit, look).await?;
         jobs.reverse();
@@ -228,7 +239,7 @@ impl Runtime {
 }
 
 /// A job as it is shown.
-fn served(state: State) -> JobView {
+pub(super) fn served(state: State) -> JobView {
     let mut view = state.view.0;
     if let Some(work) = state.work {
         view.session_id = Some(work.session);
