@@ -308,10 +308,6 @@ impl Pack for Evidence {
         Ok(())
     }
 
-    fn references(&self) -> Vec<String> {
-        self.tools.references().map(ToString::to_string).collect()
-    }
-
     fn finish(mut self: Box<Self>, closing: Closing) -> Result<Vec<u8>, Full> {
         let mut gaps = closing.gaps;
         gaps.extend(self.gaps());

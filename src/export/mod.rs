@@ -19,6 +19,7 @@ pub mod evidence;
 pub mod gap;
 pub mod listed;
 pub mod pack;
+pub mod reference;
 pub mod replay;
 pub mod review;
 pub mod scope;
@@ -35,6 +36,7 @@ pub use self::{
     gap::KnownGap,
     listed::Listed,
     pack::{About, Closing, Pack, Sealed, Span},
+    reference::References,
     replay::Replay,
     review::Review,
     scope::{Scope, Selection},

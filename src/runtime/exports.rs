@@ -17,8 +17,8 @@ use crate::{
         result::{Answer, Exported},
     },
     export::{
-        About, Checks, Closing, Evidence, Full, KnownGap, Pack, Replay, Review, Scope, Sealed, Selection,
-        evidence, replay, review,
+        About, Checks, Closing, Evidence, Full, KnownGap, Pack, References, Replay, Review, Scope, Sealed,
+        Selection, evidence, replay, review,
     },
     fact::{
         Event, Ref,
@@ -30,8 +30,6 @@ use crate::{
 
 /// Exports at once: each may hold 100 MB of text.
 pub(super) const AT_ONCE_MAX: usize = 2;
-/// How many references are looked up.
-const LOOKED_UP_MAX: usize = 1_000;
 
 /// What is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,12 +174,13 @@ impl Runtime {
                 Box::new(Replay::new(&about, self.publisher().clone(), models).map_err(full)?)
             }
         };
-        let mut checks = Checks::default();
+        let (mut checks, mut references) = (Checks::default(), References::default());
         let trimmed = self
             .each_event(request, session, Cursor::START, cursor, |event, trimmed| {
                 checks.see(event, trimmed);
                 if selection.takes(event) {
                     checks.take(event);
+                    references.take(event);
                     pack.take(event).map_err(full)?;
                 }
                 Ok(())
@@ -200,7 +199,11 @@ impl Runtime {
             let reason = format!("{open} turns go on: this is how they stood at {cursor}");
             gaps.push(KnownGap::stale("outcomes", reason));
         }
-        let missing = self.missing(request, pack.references()).await?;
+        if references.omitted() > 0 {
+            let reason = format!("{} references were not looked up", references.omitted());
+            gaps.push(KnownGap::unknown("missing", reason));
+        }
+        let missing = self.missing(request, references.named()).await?;
         let verification = checks.outcomes(trimmed.is_some());
         let closing = Closing { selection, verification, gaps, missing };
         let sealed = Sealed::from(&closing);
@@ -222,13 +225,12 @@ impl Runtime {
     }
 
     /// Which blobs are referred to and not there any more.
-    async fn missing(&self, request: &Request<'_>, references: Vec<String>) -> Result<Vec<String>, Error> {
+    async fn missing(&self, request: &Request<'_>, references: &[BlobRef]) -> Result<Vec<String>, Error> {
         let mut missing = Vec::new();
-        for reference in references.into_iter().take(LOOKED_UP_MAX) {
-            let Ok(blob) = BlobRef::parse(&reference) else { continue };
-            match self.blobs.meta(&request.caller.tenant, &blob).await {
+        for blob in references {
+            match self.blobs.meta(&request.caller.tenant, blob).await {
                 Ok(_) => {}
-                Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => missing.push(reference),
+                Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => missing.push(blob.to_string()),
                 Err(error) => return Err(unreadable(error)),
             }
         }
