@@ -49,6 +49,9 @@ pub struct Window {
     pub tasks: usize,
     /// Jobs.
     pub jobs: usize,
+    /// Subagents; cases that do not say had none.
+    #[serde(default)]
+    pub subagents: usize,
 }
 
 /// A replay case in the making. Events become text as they come, so that it never holds more than that text.

@@ -134,6 +134,10 @@ words! {
         Blocked = "blocked",
     }
 
+    /// What makes a queue go on: nothing is in it, the turn that runs has to end, somebody has to decide something for
+    /// that turn, or the next turn begins by itself.
+    QueueState { Empty = "empty", BehindTurn = "behind_turn", Blocked = "blocked", Ready = "ready" }
+
     /// Whether facts can be joined with traces: they name some, nobody can say, or there is nothing to join.
     JoinStatus { Joined = "joined", Unknown = "unknown", NotApplicable = "not_applicable" }
 }

@@ -67,7 +67,8 @@ fn compare(case: &ReplayCase, models: &ReadModels, differences: &mut Differences
         let publisher =
             Publisher { runtime_id: case.runtime_id.clone(), schema_version: case.schema_version.clone() };
         let asked = served.window;
-        let window = Window { turns: asked.turns, tasks: asked.tasks, jobs: asked.jobs };
+        let window =
+            Window { turns: asked.turns, tasks: asked.tasks, jobs: asked.jobs, subagents: asked.subagents };
         let parts = models.parts(publisher, window, Some(case.cursor));
         let folded = parts.map(|parts| json(&SessionSnapshot::assemble(parts)));
         differences.compare("snapshot", Some(snapshot), folded.as_ref());

@@ -58,6 +58,13 @@ impl Runtime {
         let (mut tasks, _) = self.page(&tx, request, list, window.tasks, look).await?;
         tasks.reverse();
         let jobs = self.newest_jobs(&tx, request, &args.session_id, window.jobs).await?;
+        let list = newest(records::all_subagents(&args.session_id), "subagents");
+        let look = |id: String| async move {
+            let state = self.load::<Subagent>(reading, request, &id).await?;
+            Ok(state.filter(|state| state.work.is_some()).map(|state| state.view.0))
+        };
+        let (mut subagents, _) = self.page(&tx, request, list, window.subagents, look).await?;
+        subagents.reverse();
         let feed = self.feed(request.caller, &args.session_id);
         let parts = SnapshotParts {
             publisher: self.snapshot_publisher(),
@@ -67,6 +74,7 @@ impl Runtime {
             tasks,
             task_counts: self.counts(&tx, request, &args.session_id, "tasks").await?,
             subagent_counts: self.counts(&tx, request, &args.session_id, "subagents").await?,
+            subagents,
             job_counts: self.counts(&tx, request, &args.session_id, "jobs").await?,
             jobs,
             cursor: Some(feed.snapshot_cursor(&tx).await.map_err(unreadable)?),

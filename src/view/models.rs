@@ -25,11 +25,13 @@ pub struct Window {
     pub tasks: usize,
     /// Jobs.
     pub jobs: usize,
+    /// Subagents.
+    pub subagents: usize,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self { turns: 20, tasks: 50, jobs: 20 }
+        Self { turns: 20, tasks: 50, jobs: 20, subagents: 20 }
     }
 }
 
@@ -174,6 +176,7 @@ impl ReadModels {
             tasks: newest(&self.tasks, window.tasks),
             task_counts: self.task_counts(),
             subagent_counts: self.subagent_counts(),
+            subagents: newest(&self.subagents, window.subagents),
             job_counts: self.job_counts(),
             jobs: newest(&self.jobs, window.jobs),
             cursor,

@@ -72,6 +72,7 @@ impl Runtime {
         models.items = Some(self.item_views(&tx, request, &jobs, &mut models).await?);
         let jobs: Vec<_> = jobs.into_iter().map(jobs::served).collect();
         count_omitted(&mut models, "jobs", total(&job_counts), jobs.len());
+        let recent_subagents = subagents[subagents.len().saturating_sub(window.subagents)..].to_vec();
         let newest = tasks.len().saturating_sub(window.tasks);
         let parts = SnapshotParts {
             publisher: Publisher {
@@ -84,11 +85,17 @@ impl Runtime {
             tasks: tasks[newest..].to_vec(),
             task_counts,
             subagent_counts,
+            subagents: recent_subagents,
             job_counts,
             jobs: jobs[jobs.len().saturating_sub(window.jobs)..].to_vec(),
             cursor: Some(cursor),
         };
-        models.window = replay::Window { turns: window.turns, tasks: window.tasks, jobs: window.jobs };
+        models.window = replay::Window {
+            turns: window.turns,
+            tasks: window.tasks,
+            jobs: window.jobs,
+            subagents: window.subagents,
+        };
         models.snapshot = Some(json(&SessionSnapshot::assemble(parts)));
         let task_id = |view: &TaskView| view.task_id.as_ref().map(ToString::to_string);
         let tasks = tasks.iter().filter_map(|view| Some((task_id(view)?, json(view))));

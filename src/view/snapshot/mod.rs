@@ -5,6 +5,7 @@
 //! in place of a guess.
 
 mod artifacts;
+mod diagnostics;
 mod environment;
 mod evidence;
 mod history;
@@ -18,6 +19,7 @@ mod thread_read;
 
 pub use self::{
     artifacts::{ArtifactCheckpoint, ArtifactSummary},
+    diagnostics::Diagnostic,
     environment::ExecutionEnvironment,
     evidence::EvidenceSummary,
     history::{HistoryCursor, HistoryPosition, InvalidPosition},
@@ -27,7 +29,7 @@ pub use self::{
     session::{BenchmarkSummary, SessionSnapshot},
     summaries::{
         ChannelSummary, JobProgressEntry, OutputSummary, PermissionSummary, RoutingLimitSummary,
-        SandboxSummary, SubagentJobSummary, TelemetrySummary,
+        SandboxSummary, SubagentEntry, SubagentJobSummary, TelemetrySummary,
     },
     tasks::{BlockedTask, DeliverySummary, TaskDelivery, TaskEdge, TaskGraph},
     thread_read::{ThreadEvidence, ThreadRead},

@@ -6,7 +6,7 @@ use crate::{
         id::{SessionId, ThreadId},
         status::{SubagentStatus, TaskStatus},
     },
-    view::{Counts, JobView, SessionView, TaskView, TurnView, counts},
+    view::{Counts, JobView, SessionView, SubagentView, TaskView, TurnView, counts},
 };
 
 /// Who serves a snapshot, and which version of the schemas it keeps to.
@@ -50,6 +50,8 @@ pub struct SnapshotParts {
     pub task_counts: Counts,
     /// How many subagents stand how.
     pub subagent_counts: Counts,
+    /// The newest subagents, as many as are told of.
+    pub subagents: Vec<SubagentView>,
     /// How many jobs stand how.
     pub job_counts: Counts,
     /// Jobs, as many as were asked for.

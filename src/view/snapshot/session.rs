@@ -146,11 +146,7 @@ impl SessionSnapshot {
             permission_state: PermissionSummary::of(view, partial, parts.waiting_below()),
             sandbox_state: SandboxSummary::of(view, partial),
             execution_environment: ExecutionEnvironment::of(&session_id, view, None),
-            subagent_job_summary: SubagentJobSummary::of(
-                &parts.subagent_counts,
-                &parts.job_counts,
-                &parts.jobs,
-            ),
+            subagent_job_summary: SubagentJobSummary::of(&parts),
             channel_summary: ChannelSummary::of(view),
             output_summary: OutputSummary::of(view, partial),
             history_summary: summary.history.clone().unwrap_or_default(),

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use crate::{
     fact::{
-        id::JobId,
+        id::{JobId, SubagentId, TaskId, ThreadId, TurnId},
         payload::Usage,
-        status::{Availability, JobStatus, JoinStatus},
+        status::{Availability, JobStatus, JoinStatus, SessionStatus, SubagentStatus},
     },
     view::{
-        ItemCounts, JobView, PermissionState, RoutingDecision, SessionView,
-        counts::{Counts, JobCounts, SubagentCounts},
+        ItemCounts, JobView, PermissionState, RoutingDecision, SessionView, SnapshotParts, SubagentView,
+        counts::{JobCounts, SubagentCounts},
         declare::views,
         summary::{Channels, LimitEntry, Outputs, Sandbox},
     },
@@ -119,6 +119,25 @@ views! {
         counts: ItemCounts,
     }
 
+    /// One subagent in short, and where it is in the tree.
+    SubagentEntry {
+        /// Which.
+        subagent_id: SubagentId,
+        /// How it stands.
+        status: SubagentStatus,
+        /// Whether `resume_subagent` has something to go on with.
+        recoverable: bool,
+        ..
+        /// The subagent that made it.
+        parent_subagent_id: Option<SubagentId>,
+        /// The task that it works for.
+        parent_task_id: Option<TaskId>,
+        /// The turn that made it.
+        parent_turn_id: Option<TurnId>,
+        /// The thread that it has for itself.
+        thread_id: Option<ThreadId>,
+    }
+
     /// Subagents and jobs.
     #[derive(Default)]
     SubagentJobSummary {
@@ -127,8 +146,12 @@ views! {
         /// How many jobs stand how.
         jobs: JobCounts,
         ..
+        /// The newest subagents.
+        graph: Vec<SubagentEntry>,
         /// Jobs in short.
         job_progress: Vec<JobProgressEntry>,
+        /// Whether there are subagents or jobs that are not told of.
+        partial: bool,
     }
 
     /// How facts are joined with traces.
@@ -210,14 +233,31 @@ impl ChannelSummary {
 }
 
 impl SubagentJobSummary {
-    /// From counts, and jobs as many as are told of.
-    pub fn of(subagents: &Counts, job_counts: &Counts, jobs: &[JobView]) -> Self {
+    /// From counts, and subagents and jobs as many as are told of.
+    pub fn of(parts: &SnapshotParts) -> Self {
+        let SnapshotParts { subagent_counts, job_counts, subagents, jobs, view, .. } = parts;
+        let is_open = view.status == SessionStatus::Active;
+        let child = |subagent: &SubagentView| {
+            let ended = subagent.status.is_terminal() && subagent.status != SubagentStatus::Completed;
+            Some(SubagentEntry {
+                subagent_id: subagent.subagent_id.clone()?,
+                status: subagent.status,
+                recoverable: ended && is_open,
+                parent_subagent_id: subagent.parent_subagent_id.clone(),
+                parent_task_id: subagent.parent_task_id.clone(),
+                parent_turn_id: subagent.parent_turn_id.clone(),
+                thread_id: subagent.thread_id.clone(),
+            })
+        };
+        let (counted, job_counts) = (SubagentCounts::from(subagent_counts), JobCounts::from(job_counts));
         let entry = |job: &JobView| {
             Some(JobProgressEntry { job_id: job.job_id.clone()?, status: job.status, counts: job.counts })
         };
         Self {
-            subagents: subagents.into(),
-            jobs: job_counts.into(),
+            partial: counted.total > subagents.len() as u64 || job_counts.total > jobs.len() as u64,
+            subagents: counted,
+            jobs: job_counts,
+            graph: subagents.iter().filter_map(child).collect(),
             job_progress: jobs.iter().filter_map(entry).collect(),
         }
     }

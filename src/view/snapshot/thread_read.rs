@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-use super::{history::HistoryCursor, parts::ThreadTurns};
+use super::{Diagnostic, QueueSnapshot, history::HistoryCursor, parts::ThreadTurns};
 
 views! {
     /// What is known of the evidence of a thread.
@@ -43,8 +43,12 @@ views! {
         pending_requests: Vec<PendingRequest>,
         /// The turns that wait.
         queued_turns: Vec<QueuedTurn>,
+        /// Their queue, and what makes it go on.
+        queue: QueueSnapshot,
         /// What people should know.
         incidents: Vec<Incident>,
+        /// What explains how it stands.
+        diagnostics: Vec<Diagnostic>,
         /// What is known of its evidence.
         evidence_summary: ThreadEvidence,
         /// Where older turns are.
@@ -100,6 +104,8 @@ impl ThreadRead {
             pending_omitted: open.iter().map(|turn| turn.pending_omitted).fold(0, u32::saturating_add),
             queued_turns: thread.queued_turns(),
             queue_omitted: thread.queue_omitted,
+            queue: QueueSnapshot::of(thread),
+            diagnostics: Diagnostic::of(view, thread),
             incidents: view.incidents_of(&thread.thread_id),
             evidence_summary: ThreadEvidence::of(view, thread),
             history: HistoryCursor { has_more, before: first.map(|first| first.to_string()) },

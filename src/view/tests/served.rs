@@ -14,11 +14,13 @@ use super::{
 };
 use crate::{
     fact::{
-        Fact, Ref, Timestamp, Trace,
+        Fact, Failure, Ref, Timestamp, Trace,
         id::{AttemptId, TaskId, ThreadId},
         payload::*,
-        scope::{AttemptScope, EvidenceScope, ProcessScope, SessionScope, SubagentScope, TaskScope},
-        status::{AttemptStatus, JoinStatus, SubagentStatus, TaskStatus, TurnStatus},
+        scope::{
+            ActionScope, AttemptScope, EvidenceScope, ProcessScope, SessionScope, SubagentScope, TaskScope,
+        },
+        status::{AttemptStatus, JoinStatus, QueueState, SubagentStatus, TaskStatus, TurnStatus},
     },
     view::{
         ReadModels, SessionSnapshot, Window,
@@ -355,8 +357,81 @@ fn tools_processes_and_queues_are_served_from_the_session() {
     let environment = ExecutionEnvironment::of(&id("sess_1"), &view, Some(&id("t1")));
     assert_eq!(environment.active_processes[0].command, "ls -l");
     assert!(ExecutionEnvironment::of(&id("sess_1"), &view, Some(&id("t2"))).active_processes.is_empty());
-    let queue = QueueSnapshot::of(&id("sess_1"), &view.threads[0]);
-    assert!(queue.queued_turns.is_empty() && queue.active_turn_id.is_none());
+    let queue = QueueSnapshot::of(&view.threads[0]);
+    assert_eq!((queue.resume_state, queue.order.len(), queue.active_turn_id), (QueueState::Empty, 0, None));
+}
+
+#[test]
+fn a_queue_says_why_turns_wait_and_what_makes_it_go_on() {
+    let queued = TurnSubmitted {
+        status: TurnStatus::Queued,
+        source: "api".into(),
+        when_busy: Some(WhenBusy::Queue),
+        ..Default::default()
+    };
+    let story = begun().then(turn("u1"), TurnStarted::default()).then(turn("u2"), queued);
+    let read = |story: &Story| serde_json::to_value(snapshot(&session(story), Window::default())).unwrap();
+    let served = read(&story);
+    let thread = &served["threads"][0];
+    assert_eq!(
+        thread["queue"],
+        json!({ "resumeState": "behind_turn", "order": ["u2"], "activeTurnId": "u1" })
+    );
+    assert_eq!(
+        (&thread["queuedTurns"][0]["whenBusy"], &thread["queuedTurns"][0]["source"]),
+        (&json!("queue"), &json!("api"))
+    );
+    let codes = |thread: &Value| -> Vec<String> {
+        let found = thread["diagnostics"].as_array().unwrap().iter();
+        found.map(|found| found["code"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(codes(thread), ["queue_waits"]);
+
+    let scope = ActionScope { thread: id("t1"), turn: id("u1"), action: id("a1") };
+    let story = story.then(scope, ActionRequired { prompt: "?".into(), ..Default::default() });
+    let served = read(&story);
+    assert_eq!(served["threads"][0]["queue"]["resumeState"], "blocked");
+    assert_eq!(codes(&served["threads"][0]), ["decision_pending", "queue_waits"]);
+    assert_valid(&validators(), &served);
+
+    let failed = TurnFailed {
+        status: TurnStatus::Failed,
+        error: Failure::new("broken", "it broke"),
+        ..Default::default()
+    };
+    let served = read(&begun().then(turn("u1"), TurnStarted::default()).then(turn("u1"), failed));
+    let found = &served["threads"][0]["diagnostics"][0];
+    assert_eq!((&found["code"], &found["message"]), (&json!("last_turn_failed"), &json!("broken: it broke")));
+}
+
+#[test]
+fn the_newest_subagents_are_served_with_their_place_and_whether_they_can_go_on() {
+    let mut models = session(&begun());
+    for number in 0..4 {
+        let name = format!("sub_{number}");
+        let stream = format!("subagent:{name}");
+        let scope = || SubagentScope { subagent: id(&name) };
+        let spawned = SubagentSpawned {
+            status: SubagentStatus::Running,
+            parent_subagent_id: (number > 0).then(|| id("sub_0")),
+            ..Default::default()
+        };
+        let spawned =
+            Fact::new(Timestamp(1), scope(), spawned).with(id::<ThreadId>(&format!("thrd_{number}")));
+        models.apply(&stream, &spawned);
+        if number == 3 {
+            let failed = SubagentFailed { status: SubagentStatus::Failed, ..Default::default() };
+            models.apply(&stream, &Fact::new(Timestamp(2), scope(), failed));
+        }
+    }
+    let served = snapshot(&models, Window { subagents: 2, ..Window::default() });
+    let served = serde_json::to_value(served).unwrap()["subagentJobSummary"].clone();
+    let entry = |number: u32, status: &str, recoverable: bool| {
+        json!({ "subagentId": format!("sub_{number}"), "status": status, "recoverable": recoverable,
+            "parentSubagentId": "sub_0", "threadId": format!("thrd_{number}") })
+    };
+    assert_eq!(served["graph"], json!([entry(2, "running", false), entry(3, "failed", true)]));
+    assert_eq!((&served["partial"], &served["subagents"]["total"]), (&json!(true), &json!(4)));
 }
 
 proptest! {
