@@ -213,6 +213,32 @@ async fn a_worker_outside_reports_progress_and_completes() {
 }
 
 #[tokio::test]
+async fn what_a_task_asks_of_its_models_is_told_once_before_its_first_attempt() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    let profile = json!({ "capabilities": ["vision"], "tier": "small" });
+    rig.outside("task_a", json!({ "autoStart": false, "taskKind": "look", "profile": profile })).await;
+    let changed = json!({ "capabilities": ["vision", "tools"], "tier": "large" });
+    rig.call("update_task", json!({ "taskId": "task_a", "profile": changed })).await;
+    rig.tell("start_task", "task_a").await;
+    rig.fail("task_a", false).await;
+    rig.tell("retry_task", "task_a").await;
+    rig.outside("task_b", json!({})).await;
+    let events = rig.checked("sess_a").await;
+    let told: Vec<_> = events.iter().filter(|event| event["type"] == "task.profile.resolved").collect();
+    let [told] = told.as_slice() else { panic!("{told:#?}") };
+    assert_eq!(
+        told["payload"],
+        json!({ "taskKind": "look", "capabilities": ["vision", "tools"], "source": "request", "profile": changed })
+    );
+    let started = events.iter().find(|event| event["type"] == "task.started").unwrap();
+    assert_eq!(told["taskId"], "task_a");
+    assert!(told["sequence"].as_u64() < started["sequence"].as_u64(), "before it begins");
+    assert_eq!(rig.task("task_a").await["taskProfile"], changed);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_retry_keeps_the_failed_attempt_and_the_edges_and_survives_a_crash() {
     let rig = Rig::start().await;
     rig.session().await;

@@ -8,7 +8,8 @@ use crate::{
         Failure, RetryPolicy, Time,
         id::{AttemptId, Id, RunId, ThreadId, TurnId},
         payload::{
-            TaskAttemptCompleted, TaskAttemptFailed, TaskAttemptStarted, TaskRetrying, TaskStarted, Worker,
+            TaskAttemptCompleted, TaskAttemptFailed, TaskAttemptStarted, TaskProfileResolved, TaskRetrying,
+            TaskStarted, Worker,
         },
         scope::AttemptScope,
         status::{AttemptStatus, TaskStatus, TurnStatus},
@@ -52,6 +53,7 @@ impl Step<'_> {
         self.set_status(TaskStatus::Running);
         let agent = self.work.agent.clone();
         // With every attempt: a task that was retried is running again, and only facts say so.
+        self.tell_profile(number);
         let (status, attempt) = (TaskStatus::Running, Some(number));
         self.tell(TaskStarted { status, attempt, agent: agent.clone(), by: None });
         let timeout = self.work.spec.timeout_ms;
@@ -104,6 +106,23 @@ impl Step<'_> {
         let ending = run.advance(&mut self.draft);
         self.set_run(run);
         self.attempt_ended(ending);
+    }
+
+    /// What its attempts ask of their models, before the first of them.
+    fn tell_profile(&mut self, number: u32) {
+        let spec = &self.work.spec;
+        if number > 1 || spec.profile.is_empty() {
+            return;
+        }
+        let words = spec.profile.get("capabilities").and_then(|words| words.as_array());
+        let words = words.into_iter().flatten().filter_map(|word| word.as_str());
+        let resolved = TaskProfileResolved {
+            task_kind: spec.task_kind.clone(),
+            capabilities: words.map(str::to_owned).collect(),
+            source: Some("request".into()),
+            profile: spec.profile.clone(),
+        };
+        self.tell(resolved);
     }
 
     /// The run of the attempt that goes on.

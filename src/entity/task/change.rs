@@ -37,6 +37,9 @@ impl Step<'_> {
         if let Some(constraints) = &args.constraints {
             spec.constraints.clone_from(constraints);
         }
+        if let Some(profile) = &args.profile {
+            spec.profile.clone_from(profile);
+        }
         if args.agent.is_some() {
             self.work.agent.clone_from(&args.agent); // from the next attempt on
         }
