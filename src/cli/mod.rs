@@ -9,6 +9,7 @@ mod duration;
 mod export;
 mod failure;
 mod follow;
+mod identity;
 mod line;
 mod replay;
 mod sessions;
