@@ -496,6 +496,13 @@ async fn trials_are_run_rewarded_packed_and_compared() {
     assert_eq!(packed["reward"]["detailsRef"], "rewards/1.json");
     let required = packed["trajectory"]["requiredFieldStatus"].as_object().unwrap();
     assert!(required.len() == 7 && required.values().all(|there| there == true), "{packed:#}");
+    // The session knows where the trajectory is, and that it is no replay case.
+    let snapshot = rig.call("get_session", json!({ "sessionId": session })).await;
+    assert_eq!(snapshot["benchmarkSummary"]["recentTrials"][0]["trajectoryRef"], packed["trajectory"]["ref"]);
+    let evidence = &snapshot["evidenceSummary"]["recent"][0];
+    assert_eq!((&evidence["packRef"], evidence.get("replayRef")), (&exported["ref"], None));
+    let gaps = packed["knownGaps"].as_array().unwrap();
+    assert!(gaps.iter().any(|gap| gap["what"] == "comparison"), "{gaps:#?}");
     let blob = BlobRef::parse(packed["trajectory"]["ref"].as_str().unwrap()).unwrap();
     let (trajectory, _) = rig.runtime.blobs().read_all("local", &blob).await.unwrap();
     let trajectory: Value = serde_json::from_slice(&trajectory).unwrap();
@@ -512,6 +519,13 @@ async fn trials_are_run_rewarded_packed_and_compared() {
     let compared = rig.call("compare_benchmark_runs", runs).await;
     assert_eq!((&compared["decision"], &compared["meanRewardDelta"]), (&json!("promote"), &json!(0.75)));
     assert_eq!(compared["evidenceCompletenessRate"], 1.0);
+    for trial in ["tria_b", "tria_c"] {
+        let (_, packed) = pack(&rig, "export_benchmark_trial", json!({ "trialId": trial })).await;
+        let known = &packed["comparison"];
+        assert_eq!((&known["decision"], &known["meanRewardDelta"]), (&json!("promote"), &json!(0.75)));
+        assert!(known["ref"].as_str().unwrap().starts_with("blob_"), "{known}");
+        assert!(packed["knownGaps"].as_array().unwrap().iter().all(|gap| gap["what"] != "comparison"));
+    }
     let types = rig.types(session).await;
     let benchmark: Vec<_> = types.iter().filter(|name| name.starts_with("benchmark.")).collect();
     assert_eq!(

@@ -42,5 +42,5 @@ pub use self::{
     scope::{Scope, Selection},
     sink::{Full, Sink},
     trajectory::Trajectory,
-    trial::{Measured, Trial, TrialResult},
+    trial::{Measured, Trial, TrialComparison, TrialResult},
 };

@@ -58,7 +58,8 @@ impl References {
                 self.others(changed.artifact_ref.iter().chain(&changed.diff_ref));
             }
             P::EvidenceChanged(changed) => {
-                self.others(changed.pack_ref.iter().chain(&changed.replay_ref).chain(&changed.review_ref));
+                let told = changed.pack_ref.iter().chain(&changed.replay_ref).chain(&changed.review_ref);
+                self.others(told.chain(&changed.trajectory_ref));
             }
             _ => {}
         }

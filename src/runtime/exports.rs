@@ -108,6 +108,7 @@ impl Runtime {
             pack_ref: (kind == Kind::Evidence).then(|| reference.clone()),
             replay_ref: (kind == Kind::Replay).then(|| reference.clone()),
             review_ref: (kind == Kind::Review).then(|| reference.clone()),
+            trajectory_ref: None,
             verification_outcomes: sealed.verification,
             hash: Some(format!("sha256:{}", meta.hash)),
             notes: Vec::new(),

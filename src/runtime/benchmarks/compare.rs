@@ -11,14 +11,15 @@ use crate::{
         args::CompareBenchmarkRuns,
         result::{Answer, Compared},
     },
+    entity::Named,
     export::{
-        Trial,
+        Trial, TrialComparison,
         compare::{Outcome, Row, compare},
     },
     fact::{
         Fact, Ref,
         id::{BlobRef, TrialId},
-        payload::{BenchmarkComparisonCompleted, BenchmarkRole},
+        payload::{BenchmarkComparisonCompleted, BenchmarkRole, Comparison},
         scope::SessionScope,
     },
     runtime::{Request, Runtime, request::unreadable},
@@ -73,10 +74,17 @@ impl Runtime {
             }
         };
         let Outcome { baseline, candidate, comparison } = written.outcome;
-        let refs = BTreeMap::from([("comparisonRef".to_owned(), Ref::from(blob))]);
+        let reference = Ref::from(blob);
+        let refs = BTreeMap::from([("comparisonRef".to_owned(), reference.clone())]);
         let told = BenchmarkComparisonCompleted { benchmark, refs, comparison: comparison.clone() };
         let fact = Fact::new(created, SessionScope {}, told);
         let cursor = self.record(request, &session, vec![fact]).await?;
+        let short = Comparison { baseline: Vec::new(), candidate: Vec::new(), ..comparison.clone() };
+        let known = TrialComparison { reference, comparison: Named(short) };
+        let trials: Vec<_> = args.baseline.iter().chain(&args.candidate).collect();
+        for some in trials.chunks(READS_AT_ONCE) {
+            try_join_all(some.iter().map(|id| self.remember_comparison(request, id, &known))).await?;
+        }
         let result = Compared {
             decision: comparison.decision.unwrap_or_default(),
             baseline,

@@ -16,7 +16,7 @@ use super::{ended, started};
 use crate::{
     control::Error,
     entity::{Session, kind, records},
-    export::{Trial, TrialResult},
+    export::{Trial, TrialComparison, TrialResult},
     fact::{
         Fact,
         id::{SessionId, TrialId},
@@ -69,6 +69,20 @@ impl Runtime {
             Some(Trial { result: Some(result.clone()), ..known })
         };
         self.change(request, id, end).await
+    }
+
+    /// Has a trial remember what the last comparison that named it came to.
+    pub(super) async fn remember_comparison(
+        &self,
+        request: &Request<'_>,
+        id: &TrialId,
+        comparison: &TrialComparison,
+    ) -> Result<(), Error> {
+        let with = |known: Option<Trial>| {
+            let known = known.filter(|known| known.comparison.as_ref() != Some(comparison))?;
+            Some(Trial { comparison: Some(comparison.clone()), ..known })
+        };
+        self.change(request, id, with).await.map(drop)
     }
 
     /// Tells the session that a trial began. Says where its facts begin.

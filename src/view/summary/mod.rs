@@ -108,7 +108,14 @@ impl Summary {
             | P::ContextCompactionCompleted(_)
             | P::ContextCompactionFailed(_) => self.context.get_or_insert_default().apply(fact),
             P::ArtifactChanged(changed) => self.artifacts.get_or_insert_default().changed(fact, changed),
-            P::EvidenceChanged(changed) => self.evidence.get_or_insert_default().changed(fact, changed),
+            P::EvidenceChanged(changed) => {
+                self.evidence.get_or_insert_default().changed(fact, changed);
+                if let Some(benchmark) =
+                    self.benchmark.as_mut().filter(|_| changed.kind.as_deref() == Some("trial"))
+                {
+                    benchmark.packed(changed);
+                }
+            }
             P::PermissionEvaluated(_) | P::PermissionRequested(_) | P::PermissionResolved(_) => {
                 self.permission.get_or_insert_default().apply(fact);
             }
