@@ -140,9 +140,7 @@ impl Standing {
             Some("job") if !class.contains(".item.") => ("jobs", ids.job().map(AsRef::as_ref)),
             _ => return,
         };
-        let said = serde_json::to_value(&event.fact.payload).ok();
-        let said = said.as_ref().and_then(|payload| payload.get("status")).and_then(|status| status.as_str());
-        let status = if class == "turn.started" { Some("running") } else { said };
+        let status = if class == "turn.started" { Some("running") } else { event.fact.payload.status() };
         if let (Some(id), Some(status)) = (id, status) {
             self.0.entry(kind).or_default().insert(id.into(), status.to_owned());
         }
