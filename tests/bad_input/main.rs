@@ -1,0 +1,284 @@
+//! What must not work: unknown ids, ids of somebody else, what is too large, what is no place in a list, what comes in the
+//! wrong state, and new work for what is archived. Every command of the registry is named here.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod pages;
+mod sizes;
+mod states;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cadre::{
+    control::{Error, registry, result::Answer},
+    fact::id::SessionId,
+    runtime::{Caller, EventFilter},
+};
+use common::{Rig, count, input};
+use serde_json::{Value, json};
+
+const FOREVER: u64 = 600_000;
+
+fn sleeper() -> Value {
+    input(&json!([{ "sleep": FOREVER }]))
+}
+
+/// The ids that a command is about.
+type Ids = BTreeMap<&'static str, String>;
+
+/// Ids of which there is nothing. As long as those that there are, so that messages can be compared.
+fn unknown(known: &Ids) -> Ids {
+    known.iter().map(|(what, id)| (*what, format!("{}zz", &id[..id.len() - 2]))).collect()
+}
+
+impl Rig {
+    /// One of everything, in a session of its own.
+    async fn everything(&self) -> Ids {
+        self.call("create_session", json!({ "sessionId": "sess_mine", "agent": "scripted" })).await;
+        let ask = json!([{ "approve": { "prompt": "?", "decisions": ["allow", "deny"] } }]);
+        let turn = |id: &str, script: &Value| json!({ "sessionId": "sess_mine", "threadId": "thrd_mine", "turnId": id, "input": input(script) });
+        self.call("submit_turn", turn("turn_asking", &ask)).await;
+        let asked = self.until("sess_mine", |event| event["type"] == "action.required").await;
+        self.call("submit_turn", turn("turn_queued", &json!([]))).await;
+        for task in ["task_mine", "task_next"] {
+            self.call("create_task", json!({ "taskId": task, "sessionId": "sess_mine", "objective": "o" }))
+                .await;
+        }
+        self.call(
+            "spawn_subagent",
+            json!({ "subagentId": "sub_mine", "sessionId": "sess_mine", "input": sleeper() }),
+        )
+        .await;
+        let items = json!([{ "itemId": "item_mine", "input": sleeper() }]);
+        let job = json!({ "jobId": "job_mine", "sessionId": "sess_mine", "instruction": "i", "agent": "scripted", "items": items });
+        self.call("create_job", job).await;
+        self.until("sess_mine", |event| event["type"] == "job.item.started").await;
+        for trial in ["tria_mine", "tria_next"] {
+            let args = json!({ "trialId": trial, "sessionId": "sess_mine", "datasetId": "d", "datasetVersion": "1", "taskId": "t", "configurationId": "c", "role": "candidate" });
+            self.call("start_benchmark_trial", args).await;
+        }
+        [
+            ("session", "sess_mine"),
+            ("thread", "thrd_mine"),
+            ("turn", "turn_asking"),
+            ("queued", "turn_queued"),
+            ("task", "task_mine"),
+            ("next", "task_next"),
+            ("subagent", "sub_mine"),
+            ("job", "job_mine"),
+            ("item", "item_mine"),
+            ("trial", "tria_mine"),
+            ("other", "tria_next"),
+            ("action", asked["actionId"].as_str().unwrap()),
+        ]
+        .map(|(what, id)| (what, id.to_owned()))
+        .into()
+    }
+}
+
+/// Every command, with the ids of what it is about. Those that only make something are about what they are part of.
+fn about(ids: &Ids) -> Vec<(&'static str, Value)> {
+    let id = |what: &str| json!(ids[what]);
+    let (session, thread, turn, task) = (id("session"), id("thread"), id("turn"), id("task"));
+    let queued = json!({ "sessionId": session, "threadId": thread, "turnId": id("queued") });
+    let of_task = json!({ "taskId": task });
+    let edge = json!({ "from": task, "to": id("next"), "kind": "blocks" });
+    let scope = json!({ "sessionId": session, "turnId": turn });
+    let trial = json!({ "datasetId": "d", "datasetVersion": "1", "taskId": "t", "configurationId": "c", "role": "candidate", "sessionId": session });
+    vec![
+        ("interrupt_turn", json!({ "sessionId": session, "turnId": turn })),
+        ("resume_thread", json!({ "sessionId": session, "threadId": thread })),
+        ("remove_queued_turn", queued.clone()),
+        ("promote_queued_turn", queued),
+        ("respond_action", json!({ "actionId": id("action"), "decision": "allow" })),
+        ("update_session", json!({ "sessionId": session, "title": "t" })),
+        ("archive_session", json!({ "sessionId": session })),
+        ("rollback_thread", json!({ "sessionId": session, "threadId": thread, "turns": 1 })),
+        ("compact_context", json!({ "sessionId": session, "threadId": thread, "summary": "s" })),
+        ("get_session", json!({ "sessionId": session })),
+        ("get_thread_read", json!({ "sessionId": session, "threadId": thread })),
+        ("get_tool_inventory", json!({ "sessionId": session })),
+        ("get_execution_environment", json!({ "sessionId": session })),
+        ("create_task", json!({ "sessionId": session, "objective": "o" })),
+        ("create_task", json!({ "parentTaskId": task, "objective": "o" })),
+        ("create_task", json!({ "dependsOn": [task], "objective": "o" })),
+        ("update_task", json!({ "taskId": task, "title": "t" })),
+        ("start_task", of_task.clone()),
+        ("append_task_progress", json!({ "taskId": task, "percent": 1.0 })),
+        ("pause_task", of_task.clone()),
+        ("resume_task", of_task.clone()),
+        ("cancel_task", of_task.clone()),
+        ("retry_task", of_task.clone()),
+        ("complete_task", of_task.clone()),
+        (
+            "fail_task",
+            json!({ "taskId": task, "error": { "code": "c", "message": "m", "retryable": false } }),
+        ),
+        ("get_task", of_task),
+        ("list_tasks", json!({ "sessionId": session })),
+        ("list_tasks", json!({ "parentTaskId": task })),
+        ("link_tasks", edge.clone()),
+        ("unlink_tasks", edge),
+        ("spawn_subagent", json!({ "sessionId": session, "input": sleeper() })),
+        ("send_subagent_input", json!({ "subagentId": id("subagent"), "input": sleeper() })),
+        ("wait_subagents", json!({ "subagentIds": [id("subagent")], "mode": "all", "timeoutMs": 1 })),
+        ("wait_subagents", json!({ "parentId": session, "mode": "all", "timeoutMs": 1 })),
+        ("wait_subagents", json!({ "parentId": turn, "mode": "all", "timeoutMs": 1 })),
+        ("resume_subagent", json!({ "subagentId": id("subagent") })),
+        ("close_subagent", json!({ "subagentId": id("subagent") })),
+        ("list_subagents", json!({ "sessionId": session })),
+        (
+            "create_job",
+            json!({ "sessionId": session, "instruction": "i", "items": [{ "input": sleeper() }] }),
+        ),
+        ("create_job", json!({ "taskId": task, "instruction": "i", "items": [{ "input": sleeper() }] })),
+        ("list_jobs", json!({ "sessionId": session })),
+        ("get_job", json!({ "jobId": id("job") })),
+        ("retry_job_item", json!({ "jobId": id("job"), "itemId": id("item") })),
+        ("cancel_job", json!({ "jobId": id("job") })),
+        ("evaluate_permission", json!({ "sessionId": session, "tool": "echo" })),
+        ("resolve_permission", json!({ "actionId": id("action"), "decision": "allow" })),
+        ("write_process_stdin", json!({ "processId": "proc_mine", "input": "x" })),
+        ("terminate_process", json!({ "processId": "proc_mine" })),
+        ("export_evidence", scope.clone()),
+        ("export_replay", scope.clone()),
+        ("export_review", scope),
+        ("start_benchmark_trial", trial),
+        ("record_benchmark_reward", json!({ "trialId": id("trial"), "value": 1.0 })),
+        ("export_benchmark_trial", json!({ "trialId": id("trial") })),
+        ("compare_benchmark_runs", json!({ "baseline": [id("trial")], "candidate": [id("other")] })),
+        ("reconnect_channel", json!({ "channelId": "chan_mine", "resumeToken": "x" })),
+        (
+            "ack_events",
+            json!({ "channelId": "chan_mine", "sessionId": session, "cursor": "00000001000000000000002a00000000" }),
+        ),
+    ]
+}
+
+/// A refusal without the ids in it.
+fn nameless(answer: Result<Answer, Error>, ids: &Ids, name: &str) -> Value {
+    let error = match answer {
+        Ok(answer) => panic!("{name} was answered {}", answer.result),
+        Err(error) => error.to_json(),
+    };
+    let text = ids.iter().fold(error.to_string(), |text, (what, id)| text.replace(id.as_str(), what));
+    serde_json::from_str(&text).unwrap()
+}
+
+#[tokio::test]
+async fn p8_what_belongs_to_somebody_else_is_as_unknown_as_what_does_not_exist() {
+    let rig = Rig::start().await;
+    let mine = rig.everything().await;
+    let nobodys = unknown(&mine);
+    let facts = rig.events("sess_mine").await.len();
+    let (foreign, missing) = (about(&mine), about(&nobodys));
+    let covered: BTreeSet<&str> = foreign.iter().map(|(name, _)| *name).collect();
+    let all: BTreeSet<&str> = registry().commands().map(|command| command.name).collect();
+    let about_nothing_else = ["create_session", "list_sessions", "submit_turn"];
+    assert_eq!(all.difference(&covered).copied().collect::<Vec<_>>(), about_nothing_else);
+    for ((name, foreign), (_, missing)) in foreign.iter().zip(&missing) {
+        let of_other = nameless(rig.as_other(name, foreign.clone()).await, &mine, name);
+        let of_nobody = nameless(rig.as_other(name, missing.clone()).await, &nobodys, name);
+        assert_eq!(of_other, of_nobody, "{name}: the whole error is the same");
+        assert_eq!(of_other["error"]["code"], "not_found", "{name}: {of_other}");
+        let unknown = nameless(rig.try_call(name, missing.clone()).await, &nobodys, name);
+        assert_eq!(unknown, of_nobody, "{name}: and the same for whoever asks");
+    }
+    // What can be made under any id is made beside, not in, what somebody else has.
+    for (name, args) in [
+        ("create_session", json!({ "sessionId": "sess_mine" })),
+        (
+            "submit_turn",
+            json!({ "sessionId": "sess_mine", "turnId": "turn_asking", "agent": "scripted", "input": input(&json!([{ "say": "theirs" }])) }),
+        ),
+        ("create_task", json!({ "taskId": "task_mine", "sessionId": "sess_mine", "objective": "theirs" })),
+        ("spawn_subagent", json!({ "subagentId": "sub_mine", "sessionId": "sess_mine", "input": sleeper() })),
+        (
+            "create_job",
+            json!({ "jobId": "job_mine", "sessionId": "sess_mine", "instruction": "theirs", "items": [{ "input": sleeper() }] }),
+        ),
+    ] {
+        if let Err(error) = rig.as_other(name, args).await {
+            panic!("{name}: {}", error.to_json());
+        }
+    }
+    assert_eq!(rig.call("get_task", json!({ "taskId": "task_mine" })).await["task"]["objective"], "o");
+    for (list, of) in [("list_sessions", "sessions"), ("list_tasks", "tasks"), ("list_jobs", "jobs")] {
+        let theirs = rig.as_other(list, json!({})).await.unwrap().result;
+        assert_eq!(theirs[of].as_array().unwrap().len(), 1, "{list}: only their own");
+    }
+    let other = Caller { tenant: "other".into(), name: "other".into() };
+    let session = SessionId::parse("sess_mine").unwrap();
+    let page = rig
+        .runtime
+        .events(&other, &session, cadre::fact::Cursor::START, 1_000, &EventFilter::default())
+        .await
+        .unwrap();
+    assert!(
+        page.events.iter().all(|event| event.fact.ids.task().is_none_or(|task| task.as_str() == "task_mine"))
+    );
+    assert!(
+        !page.events.iter().any(|event| event.fact.event_type().as_str() == "action.required"),
+        "a feed of their own"
+    );
+    assert_eq!(rig.events("sess_mine").await.len(), facts, "nothing was said in mine");
+    rig.checked("sess_mine").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_is_no_agent_is_not_found_wherever_one_is_named() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    rig.call("create_task", json!({ "taskId": "task_a", "sessionId": "sess_a", "objective": "o" })).await;
+    let mut named = BTreeSet::new();
+    for (name, args) in [
+        ("submit_turn", json!({ "sessionId": "sess_new", "input": sleeper() })),
+        ("create_session", json!({ "sessionId": "sess_new" })),
+        ("update_session", json!({ "sessionId": "sess_a" })),
+        ("get_tool_inventory", json!({ "sessionId": "sess_a" })),
+        ("create_task", json!({ "sessionId": "sess_a", "objective": "o" })),
+        ("update_task", json!({ "taskId": "task_a" })),
+        ("spawn_subagent", json!({ "sessionId": "sess_a", "input": sleeper() })),
+        (
+            "create_job",
+            json!({ "sessionId": "sess_a", "instruction": "i", "items": [{ "input": sleeper() }] }),
+        ),
+    ] {
+        let mut args = args;
+        args["agent"] = json!("nobody");
+        let refused = rig.refused(name, args).await;
+        assert_eq!(
+            (&refused["code"], &refused["details"]["field"]),
+            (&json!("not_found"), &json!("agent")),
+            "{name}"
+        );
+        named.insert(name);
+    }
+    assert_eq!(
+        rig.call("get_task", json!({ "taskId": "task_a" })).await["task"]["status"],
+        "running",
+        "it is as it was"
+    );
+    let with_agent = registry().commands().filter(|command| {
+        command.arguments.as_value()["properties"].as_object().unwrap().contains_key("agent")
+    });
+    assert_eq!(with_agent.map(|command| command.name).collect::<BTreeSet<_>>(), named);
+    assert_eq!(
+        rig.refused("get_session", json!({ "sessionId": "sess_new" })).await["code"],
+        "not_found",
+        "nothing was made"
+    );
+    // A task of a script that names nobody fails as a call, and the script goes on.
+    let over = rig
+        .run(
+            "sess_a",
+            json!([{ "task": { "objective": "o", "agent": "nobody", "script": [] } }, { "say": "on" }]),
+        )
+        .await;
+    assert_eq!(over["type"], "turn.completed");
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
