@@ -127,7 +127,7 @@ fn own(fact: Fact, stream: usize) -> Fact {
 /// Two of three facts belong to one of a dozen traces.
 fn trace_of(fact: &Fact) -> Option<Trace> {
     let at = fact.at.0;
-    (at % 3 > 0).then(|| Trace { trace_id: format!("{:032x}", at % 12).into(), span_id: None })
+    (!at.is_multiple_of(3)).then(|| Trace { trace_id: format!("{:032x}", at % 12).into(), span_id: None })
 }
 
 /// Turns that are over say that they were taken back.
