@@ -68,8 +68,12 @@ impl Runtime {
                 let format = "cadre-comparison/1".to_owned();
                 let written = Written { format, baseline, candidate, outcome };
                 let content = serde_json::to_vec(&written).map_err(unreadable)?;
-                let meta = self.write_json(request, &blob, &session, content).await?;
-                (meta.created, written)
+                match self.write_first(request, &blob, &session, content).await? {
+                    (None, meta) => (meta.created, written),
+                    (Some(first), meta) => {
+                        (meta.created, serde_json::from_slice(&first).map_err(unreadable)?)
+                    }
+                }
             }
         };
         let Outcome { baseline, candidate, comparison } = written.outcome;
