@@ -79,7 +79,8 @@ arguments! {
         ..
         /// The subagents: at most 1,000, none twice.
         subagent_ids: Option<Vec<SubagentId>>,
-        /// The direct children of this subagent, turn or task, however many they are.
+        /// The direct children of this subagent, task or turn, however many they are; when several have the id, of the
+        /// first of these.
         parent_id: Option<ParentId>,
     }
 
@@ -110,7 +111,7 @@ arguments! {
         /// The session.
         session_id: SessionId,
         ..
-        /// Only the children of this subagent, turn or task.
+        /// Only the children of this subagent, task or turn; when several have the id, of the first of these.
         parent_id: Option<ParentId>,
         /// Only those with this status.
         status: Option<SubagentStatus>,

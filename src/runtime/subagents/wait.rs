@@ -50,7 +50,7 @@ impl Runtime {
                     }
                 }
                 (None, Some(parent)) => {
-                    let prefix = records::subagents(session, &parent.id);
+                    let prefix = records::subagents(session, parent.place());
                     let mut after: Option<String> = None;
                     loop {
                         // Each page in its own: reading all of very many takes longer than a transaction may.
