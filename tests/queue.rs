@@ -488,6 +488,54 @@ async fn p11_the_id_of_a_turn_that_a_resume_made_is_taken() {
 }
 
 #[tokio::test]
+async fn an_interrupt_clears_the_queue_of_its_own_thread_and_of_no_other() {
+    let rig = Rig::start().await;
+    let first = rig.busy("sess_a", &["turn_1", "turn_2"]).await;
+    for (turn, script) in [("turn_other", sleeper()), ("turn_3", json!([])), ("turn_4", json!([]))] {
+        let mut other = named("sess_a", turn, &script, json!({}));
+        other["threadId"] = json!("thrd_other");
+        rig.call("submit_turn", other).await;
+    }
+    let clear = |more: Value| {
+        let mut args = json!({ "sessionId": "sess_a", "clearQueue": true });
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        args
+    };
+    let mixed = clear(json!({ "threadId": first, "turnId": "turn_other" }));
+    let refused = rig.refused("interrupt_turn", mixed).await;
+    assert_eq!(
+        (&refused["code"], &refused["details"]["field"]),
+        (&json!("invalid_argument"), &json!("threadId"))
+    );
+    assert_eq!(rig.queue("sess_a", &first).await, ["turn_1", "turn_2"]);
+    assert_eq!(rig.queue("sess_a", "thrd_other").await, ["turn_3", "turn_4"]);
+    let by_turn = rig.call("interrupt_turn", clear(json!({ "turnId": "turn_other" }))).await;
+    assert_eq!(
+        (&by_turn["threadId"], &by_turn["removed"]),
+        (&json!("thrd_other"), &json!(["turn_3", "turn_4"]))
+    );
+    assert_eq!(rig.queue("sess_a", &first).await, ["turn_1", "turn_2"]);
+    // Once more for a turn that is over by now: what waits in its thread goes.
+    for (turn, script) in [("turn_5", sleeper()), ("turn_6", json!([]))] {
+        let mut other = named("sess_a", turn, &script, json!({}));
+        other["threadId"] = json!("thrd_other");
+        rig.call("submit_turn", other).await;
+    }
+    let over = rig.call("interrupt_turn", clear(json!({ "turnId": "turn_other" }))).await;
+    assert_eq!((&over["status"], &over["removed"]), (&json!("cancelled"), &json!(["turn_6"])));
+    let mixed = clear(json!({ "threadId": first, "turnId": "turn_other" }));
+    assert_eq!(rig.refused("interrupt_turn", mixed).await["details"]["field"], "threadId");
+    let whichever = rig.call("interrupt_turn", clear(json!({}))).await;
+    assert_eq!(
+        (&whichever["threadId"], &whichever["removed"]),
+        (&json!(first), &json!(["turn_1", "turn_2"]))
+    );
+    let events = rig.checked("sess_a").await;
+    assert!(!events.iter().any(|event| event["type"] == "turn.failed" && event["turnId"] == "turn_5"));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn an_interrupt_that_is_refused_leaves_the_queue_alone() {
     let rig = Rig::start().await;
     let thread = rig.busy("sess_a", &["turn_1"]).await;

@@ -17,7 +17,7 @@ use crate::{
         JobItem, Named, Session, Subagent, Task,
         job::ItemCommand,
         kind, records,
-        session::{Command, Reply, fingerprint},
+        session::{self, Command, Reply, fingerprint},
         subagent, task,
     },
     exec::{Response, Source},
@@ -143,7 +143,7 @@ impl Runtime {
     pub(super) async fn interrupt_turn(
         &self,
         request: &Request<'_>,
-        args: InterruptTurn,
+        mut args: InterruptTurn,
     ) -> Result<Answer<Interrupted>, Error> {
         let session = args.session_id.clone();
         let address = request.address(kind::SESSION, session.as_str());
@@ -152,11 +152,20 @@ impl Runtime {
             let message = format!("the turn {turn} is not one of the session itself: end whoever runs it");
             Error::conflict(TurnStatus::Running, message)
         };
+        let mut over = None;
         if let Some(turn) = args.turn_id.as_ref().filter(|turn| !work.has(turn)) {
             self.known_turn(request, &session, turn).await?;
-            if self.turn_end(request, &session, turn).await?.is_none() {
-                return Err(not_own(turn));
+            let ended = self.turn_end(request, &session, turn).await?;
+            let Some((_, thread)) = ended else { return Err(not_own(turn)) };
+            let other = args.thread_id.as_ref().filter(|named| thread.as_ref() != Some(*named));
+            if let Some(other) = other.filter(|_| !request.repeated) {
+                return Err(session::not_of_thread(turn, other));
             }
+            // What waits behind a turn that is over waits in its thread.
+            over = thread.filter(|thread| work.threads.iter().any(|known| known.id == *thread));
+        }
+        if args.clear_queue && args.turn_id.is_some() && args.thread_id.is_none() {
+            args.thread_id = self.first_found(request, over).await?;
         }
         let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;

@@ -83,13 +83,13 @@ arguments! {
         /// The session.
         session_id: SessionId,
         ..
-        /// The thread: the session's first when absent.
+        /// The thread. When absent that of the turn; without a turn the first thread in which one runs.
         thread_id: Option<ThreadId>,
         /// The turn: whichever runs when absent.
         turn_id: Option<TurnId>,
         /// Why, at most 2 KiB.
         reason: Option<String>,
-        /// Whether the turns that wait behind it are removed, too.
+        /// Whether the turns that wait in that thread are removed, too. Those of other threads stay.
         clear_queue: bool,
     }
 

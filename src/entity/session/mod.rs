@@ -26,6 +26,7 @@ pub(crate) use self::decide::fingerprint;
 pub use self::{
     expire::Expiry,
     history::{Compaction, Rollback, Seen, at_rest},
+    interrupt::not_of_thread,
     past::Past,
 };
 use super::{Host, Message, Named, kind};
