@@ -462,6 +462,30 @@ async fn p2_what_is_said_to_a_turn_while_it_speaks_its_last_word_is_heard() {
 }
 
 #[tokio::test]
+async fn p3_what_is_steered_under_an_id_of_its_own_is_heard_once() {
+    let rig = Rig::start().await;
+    rig.busy("sess_a", &[]).await;
+    let steer = || named("sess_a", "turn_mine", &json!([{ "say": "x" }]), json!({ "whenBusy": "steer" }));
+    let first = rig.call("submit_turn", steer()).await;
+    assert_eq!(first["turnId"], "turn_busy");
+    assert_eq!(rig.call("submit_turn", steer()).await, first);
+    let other = named("sess_a", "turn_mine", &json!([{ "say": "y" }]), json!({ "whenBusy": "steer" }));
+    assert_eq!(rig.refused("submit_turn", other).await["details"]["status"], "exists");
+    rig.let_go("sess_a").await;
+    // More than a session has in mind.
+    for number in 0..70 {
+        rig.call("submit_turn", named("sess_a", &format!("turn_{number}"), &json!([]), json!({}))).await;
+    }
+    rig.turn_over("sess_a", "turn_69").await;
+    assert_eq!(rig.call("submit_turn", steer()).await, first, "also when the turn that heard it is over");
+    let events = rig.checked("sess_a").await;
+    let steered = events.iter().filter(|event| event["payload"]["change"] == "steered");
+    assert_eq!(steered.count(), 1);
+    assert!(!events.iter().any(|event| event["turnId"] == "turn_mine"));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn p11_the_id_of_a_turn_that_a_resume_made_is_taken() {
     let rig = Rig::start().await;
     let fail = json!([{ "fail": { "message": "m", "retryable": false } }]);

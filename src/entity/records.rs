@@ -64,6 +64,9 @@ pub struct KnownTurn {
     pub thread: ThreadId,
     /// A hash of the request, to recognise the same one.
     pub fingerprint: u128,
+    /// The turn that heard its input instead, when it was steered there.
+    #[serde(default)]
+    pub answered: Option<TurnId>,
 }
 
 impl KnownTurn {

@@ -124,12 +124,13 @@ impl Runtime {
         let Some(known) = tx.snapshot_get(&key).await.map_err(unreadable)? else { return Ok(None) };
         let known: records::KnownTurn = codec::decode(&known).map_err(unreadable)?;
         let (_, work) = self.session(&tx, request, session).await?;
-        if work.named.iter().any(|(named, _, _)| named == turn) {
+        if work.named.iter().any(|named| named.turn == *turn) {
             return Ok(None);
         }
         if known.fingerprint != fingerprint(&(args, source)) {
             return Err(Error::conflict("exists", format!("the turn {turn} exists with other content")));
         }
+        let turn = known.answered.as_ref().unwrap_or(turn);
         let position = work.threads.iter().find_map(|thread| thread.place_of(turn));
         Ok(Some(TurnSubmission {
             session_id: session.clone(),
