@@ -7,7 +7,7 @@ use axum::{
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::refusal::Refusal;
 use crate::control::Error;
@@ -21,12 +21,20 @@ pub const LARGE_BODY_BYTES_MAX: usize = 24 * 1024 * 1024;
 /// closes never sees the answer, so mistakes are read to their end; what is larger than this is not a mistake.
 const DISCARDED_BYTES_MAX: usize = 2 * LARGE_BODY_BYTES_MAX;
 
+/// A body, with its place among the large ones that are in memory at once: whoever uses the body keeps both (P9).
+pub(super) struct Whole<'a> {
+    /// All of it.
+    pub content: Bytes,
+    /// Its place, if it is large.
+    pub place: Option<SemaphorePermit<'a>>,
+}
+
 /// The whole body, if it is small enough. `large` is who may still read a large one, for commands that have such.
-pub(super) async fn read(
+pub(super) async fn read<'a>(
     headers: &HeaderMap,
     body: Body,
-    large: Option<&Semaphore>,
-) -> Result<Bytes, Refusal> {
+    large: Option<&'a Semaphore>,
+) -> Result<Whole<'a>, Refusal> {
     let max = if large.is_some() { LARGE_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let too_large =
@@ -38,22 +46,22 @@ pub(super) async fn read(
         return Err(too_large(announced));
     }
     let mut chunks = body.into_data_stream();
-    let (mut content, mut read, mut permit) = (BytesMut::new(), 0, None);
+    let (mut content, mut read, mut place) = (BytesMut::new(), 0, None);
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| Error::invalid("", format_args!("the body broke off: {error}")))?;
         read += chunk.len();
         if read > DISCARDED_BYTES_MAX {
             break;
         }
-        if let Some(large) = large.filter(|_| read > BODY_BYTES_MAX && permit.is_none()) {
+        if let Some(large) = large.filter(|_| read > BODY_BYTES_MAX && place.is_none()) {
             let many = |_| Error::rate_limited(1_000, "too many large requests at once");
-            permit = Some(large.try_acquire().map_err(many)?);
+            place = Some(large.try_acquire().map_err(many)?);
         }
         if read <= max {
             content.extend_from_slice(&chunk);
         }
     }
-    if read > max { Err(too_large(read)) } else { Ok(content.freeze()) }
+    if read > max { Err(too_large(read)) } else { Ok(Whole { content: content.freeze(), place }) }
 }
 
 /// The arguments that a body says. Nothing at all is no arguments.
@@ -67,5 +75,24 @@ pub(super) fn arguments(body: &[u8]) -> Result<Value, Refusal> {
         Ok(value)
     } else {
         Err(Error::invalid("", "the body must be a JSON object with the arguments of the command").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn p9_a_large_body_has_its_place_for_as_long_as_it_is_used() {
+        let large = Semaphore::new(1);
+        let body = || Body::from(vec![b' '; BODY_BYTES_MAX + 1]);
+        let headers = HeaderMap::new();
+        let used = read(&headers, body(), Some(&large)).await.ok().unwrap();
+        assert_eq!(used.content.len(), BODY_BYTES_MAX + 1);
+        assert!(read(&headers, body(), Some(&large)).await.is_err(), "there is no room for a second one");
+        let small = read(&headers, Body::from("{}"), Some(&large)).await.ok().unwrap();
+        assert!(small.place.is_none(), "a small one takes none");
+        drop(used);
+        assert!(read(&headers, body(), Some(&large)).await.is_ok());
     }
 }
