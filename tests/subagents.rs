@@ -116,6 +116,48 @@ async fn a_subagent_works_for_whoever_is_named_and_ends_with_them() {
 }
 
 #[tokio::test]
+async fn what_is_spawned_for_the_turn_of_an_attempt_is_below_that_turn_and_an_attempt_that_is_over_takes_none()
+ {
+    let rig = Rig::start().await;
+    let script =
+        json!([{ "fail": { "message": "once", "retryable": true, "times": 1 } }, { "sleep": FOREVER }]);
+    let task = json!({ "taskId": "task_1", "sessionId": "sess_a", "objective": "o", "agent": "scripted",
+        "input": input(&script), "retryPolicy": { "maxAttempts": 2, "backoffMs": 1, "maxBackoffMs": 1 } });
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    rig.call("create_task", task).await;
+    let is_attempt = |event: &Value, number: u64| {
+        event["type"] == "task.attempt.started" && event["payload"]["attempt"] == number
+    };
+    let second = rig.until("sess_a", |event| is_attempt(event, 2)).await["turnId"].clone();
+    let first = rig.until("sess_a", |event| is_attempt(event, 1)).await["turnId"].clone();
+    rig.spawn("sub_1", json!({ "turnId": second })).await;
+    assert_eq!(rig.spawned("sub_1").await["payload"]["parentTurnId"], second);
+    for (parent, listed) in [(&second, vec!["sub_1"]), (&json!("task_1"), vec!["sub_1"]), (&first, vec![])] {
+        assert_eq!(rig.ids(json!({ "sessionId": "sess_a", "parentId": parent })).await, listed, "{parent}");
+    }
+    for named in [json!({}), json!({ "taskId": "task_1" })] {
+        let mut args = json!({ "sessionId": "sess_a", "input": sleeper(), "turnId": first });
+        args.as_object_mut().unwrap().extend(named.as_object().unwrap().clone());
+        let refused = rig.refused("spawn_subagent", args).await;
+        assert_eq!((&refused["code"], &refused["details"]["status"]), (&json!("conflict"), &json!("failed")));
+    }
+    // A turn of an item runs, and does not wait in a queue.
+    let job = json!({ "jobId": "job_1", "sessionId": "sess_a", "instruction": "i", "agent": "scripted",
+        "items": [{ "itemId": "item_1", "input": sleeper() }] });
+    rig.call("create_job", job).await;
+    let of_item = |event: &Value| event["type"] == "turn.started" && event["jobItemId"] == "item_1";
+    let turn = rig.until("sess_a", of_item).await["turnId"].clone();
+    let refused = rig
+        .refused("spawn_subagent", json!({ "sessionId": "sess_a", "input": sleeper(), "turnId": turn }))
+        .await;
+    assert_eq!((&refused["code"], &refused["details"]["status"]), (&json!("conflict"), &json!("running")));
+    rig.call("cancel_task", json!({ "taskId": "task_1" })).await;
+    rig.subagent_is("sess_a", "sub_1", "cancelled").await;
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn whom_nobody_knows_or_who_is_over_cannot_have_subagents() {
     let rig = Rig::start().await;
     for session in ["sess_a", "sess_b"] {
