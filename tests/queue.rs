@@ -88,8 +88,14 @@ async fn a_promoted_turn_runs_next_and_a_removed_one_never_does() {
     );
     let over = rig.turn_over("sess_a", "turn_1").await;
     assert_eq!((&over["type"], &over["payload"]["status"]), (&json!("turn.failed"), &json!("cancelled")));
-    let gone = rig.refused("remove_queued_turn", of("turn_1")).await;
-    assert_eq!(gone["code"], "not_found");
+    for command in ["remove_queued_turn", "promote_queued_turn"] {
+        let gone = rig.refused(command, of("turn_1")).await;
+        assert_eq!((&gone["code"], &gone["details"]["status"]), (&json!("conflict"), &json!("cancelled")));
+        assert_eq!(rig.refused(command, of("turn_none")).await["code"], "not_found");
+        let mut elsewhere = of("turn_2");
+        elsewhere["threadId"] = json!("thrd_none");
+        assert_eq!(rig.refused(command, elsewhere).await["code"], "not_found");
+    }
     let running = rig.refused("promote_queued_turn", of("turn_busy")).await;
     assert_eq!((&running["code"], &running["details"]["status"]), (&json!("conflict"), &json!("running")));
     rig.let_go("sess_a").await;

@@ -287,13 +287,41 @@ impl Runtime {
         status: TurnStatus,
     ) -> Result<Answer<QueueState>, Error> {
         let address = request.address(kind::SESSION, session_id.as_str());
-        let called = self.ask::<Session>(request, &address, &command).await?;
+        let called = match self.ask::<Session>(request, &address, &command).await {
+            Err(error) if error.code == Code::NotFound => {
+                return Err(self.not_queued(request, (&session_id, &thread_id, &turn_id), error).await?);
+            }
+            called => called?,
+        };
         let (_, work) = self.session(&self.store.begin(), request, &session_id).await?;
         let thread = work.threads.iter().find(|thread| thread.id == thread_id);
         let queue = thread.map(|thread| thread.queue.iter().map(|queued| queued.turn.clone()).collect());
         let queue = queue.unwrap_or_default();
         let result = QueueState { session_id, thread_id, turn_id, status, queue };
         Ok(Answer { result, cursor: called.cursor })
+    }
+
+    /// Says of a turn that does not wait in a thread how it stands.
+    async fn not_queued(
+        &self,
+        request: &Request<'_>,
+        (session, thread, turn): (&SessionId, &ThreadId, &TurnId),
+        error: Error,
+    ) -> Result<Error, Error> {
+        let (_, work) = self.session(&self.store.begin(), request, session).await?;
+        if !work.threads.iter().any(|known| known.id == *thread) {
+            return Ok(error);
+        }
+        if work.threads.iter().any(|thread| thread.place_of(turn).is_some()) {
+            return Ok(session::not_of_thread(turn, thread));
+        }
+        match self.known_turn(request, session, turn).await {
+            Err(unknown) if unknown.code == Code::NotFound => return Ok(error),
+            known => known?,
+        }
+        let ended = self.turn_end(request, session, turn).await?;
+        let status = ended.map_or(TurnStatus::Running, |(status, _)| status);
+        Ok(Error::conflict(status, format!("the turn {turn} is {status}, it does not wait")))
     }
 
     pub(super) async fn respond_action(
