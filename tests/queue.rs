@@ -468,6 +468,25 @@ async fn p2_what_is_said_to_a_turn_while_it_speaks_its_last_word_is_heard() {
 }
 
 #[tokio::test]
+async fn a_turn_that_does_not_want_to_wait_is_rejected_too_where_other_threads_take_all_the_room() {
+    let rig = Rig::start().await;
+    for number in 0..12 {
+        let mut busy = named("sess_a", &format!("turn_busy-{number}"), &sleeper(), json!({}));
+        busy["threadId"] = format!("thrd_{number}").into();
+        assert_eq!(rig.call("submit_turn", busy).await["status"], "accepted");
+    }
+    let mut more = named("sess_a", "turn_more", &json!([]), json!({ "whenBusy": "reject" }));
+    more["threadId"] = json!("thrd_more");
+    let refused = rig.refused("submit_turn", more.clone()).await;
+    assert_eq!((&refused["code"], &refused["details"]["status"]), (&json!("conflict"), &json!("queued")));
+    rig.call("interrupt_turn", json!({ "sessionId": "sess_a", "turnId": "turn_busy-3" })).await;
+    assert_eq!(rig.call("submit_turn", more).await["status"], "accepted");
+    rig.turn_over("sess_a", "turn_more").await;
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn p3_what_is_steered_under_an_id_of_its_own_is_heard_once() {
     let rig = Rig::start().await;
     rig.busy("sess_a", &[]).await;

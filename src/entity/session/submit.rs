@@ -84,6 +84,14 @@ impl Step<'_> {
         let agent = args.agent.clone().or_else(|| self.work.agent.clone());
         let agent = agent.unwrap_or_else(|| crate::scripted::AGENT.into());
         let (shown, source) = self.keep_input(source, index, &turn);
+        if when_busy == WhenBusy::Reject && !self.is_free(index) {
+            let message = format!(
+                "the turn would have to wait: the session {} has {} threads with a running turn, or too much going on",
+                self.work.id,
+                self.running()
+            );
+            return Err(Error::conflict("queued", message));
+        }
         let queued = Queued {
             turn: turn.clone(),
             agent: agent.clone(),
@@ -141,11 +149,7 @@ impl Step<'_> {
     ) -> Option<u32> {
         let (turn, thread) = (queued.turn.clone(), self.work.threads[index].id.clone());
         let scope = TurnScope { thread: thread.clone(), turn: turn.clone() };
-        let is_free = self.work.threads[index].run.is_none()
-            && self.work.threads[index].queue.is_empty()
-            && self.running() < RUNS_MAX
-            && self.draft.spare > TURN_BYTES_MAX;
-        if is_free {
+        if self.is_free(index) {
             self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
             self.begin(index, queued);
             return None;
@@ -169,6 +173,14 @@ impl Step<'_> {
         }
         let waits = self.work.threads[index].queue.iter().position(|queued| queued.turn == turn);
         waits.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX))
+    }
+
+    /// Whether a turn would start at once.
+    fn is_free(&self, index: usize) -> bool {
+        self.work.threads[index].run.is_none()
+            && self.work.threads[index].queue.is_empty()
+            && self.running() < RUNS_MAX
+            && self.draft.spare > TURN_BYTES_MAX
     }
 
     fn submitted_before(&self, turn: &TurnId, fingerprint: u128) -> Result<Option<Reply>, Error> {
