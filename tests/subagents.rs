@@ -132,6 +132,10 @@ async fn what_is_spawned_for_the_turn_of_an_attempt_is_below_that_turn_and_an_at
     let first = rig.until("sess_a", |event| is_attempt(event, 1)).await["turnId"].clone();
     rig.spawn("sub_1", json!({ "turnId": second })).await;
     assert_eq!(rig.spawned("sub_1").await["payload"]["parentTurnId"], second);
+    for (parent, total) in [(&second, 1), (&first, 0)] {
+        let wait = json!({ "sessionId": "sess_a", "parentId": parent, "mode": "all", "timeoutMs": 1 });
+        assert_eq!(rig.call("wait_subagents", wait).await["total"], total, "{parent}");
+    }
     for (parent, listed) in [(&second, vec!["sub_1"]), (&json!("task_1"), vec!["sub_1"]), (&first, vec![])] {
         assert_eq!(rig.ids(json!({ "sessionId": "sess_a", "parentId": parent })).await, listed, "{parent}");
     }
@@ -154,6 +158,33 @@ async fn what_is_spawned_for_the_turn_of_an_attempt_is_below_that_turn_and_an_at
     rig.call("cancel_task", json!({ "taskId": "task_1" })).await;
     rig.subagent_is("sess_a", "sub_1", "cancelled").await;
     rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_for_the_children_of_a_turn_finds_any_turn_of_the_session_that_is_named() {
+    let rig = Rig::start().await;
+    for session in ["sess_a", "sess_b"] {
+        let turn = json!({ "sessionId": session, "turnId": "turn_1", "agent": "scripted",
+            "input": input(&tree(&[1, 2], json!([]))) });
+        rig.call("submit_turn", turn).await;
+        rig.turn_over(session, "turn_1").await;
+    }
+    let wait = |parent: &Value, session: Option<&str>| json!({ "parentId": parent, "mode": "all", "timeoutMs": 1_000, "sessionId": session });
+    let turn = json!("turn_1");
+    let several = rig.refused("wait_subagents", wait(&turn, None)).await;
+    assert_eq!((&several["code"], &several["details"]["status"]), (&json!("conflict"), &json!("ambiguous")));
+    assert_eq!(rig.call("wait_subagents", wait(&turn, Some("sess_a"))).await["ended"], 1);
+    let child = rig.subagents(json!({ "sessionId": "sess_a", "depth": 1 })).await[0].clone();
+    let of_child = rig.call("wait_subagents", wait(&child["turnId"], Some("sess_a"))).await;
+    assert_eq!(of_child["ended"], 2, "{of_child}");
+    for session in [None, Some("sess_b"), Some("sess_none")] {
+        let refused = rig.refused("wait_subagents", wait(&child["turnId"], session)).await;
+        assert_eq!(refused["code"], "not_found", "{session:?}");
+    }
+    let mut mixed = wait(&Value::Null, Some("sess_b"));
+    mixed["subagentIds"] = json!([child["subagentId"]]);
+    assert_eq!(rig.refused("wait_subagents", mixed).await["details"]["field"], "sessionId");
     rig.stop().await;
 }
 

@@ -82,6 +82,9 @@ arguments! {
         /// The direct children of this subagent, task or turn, however many they are; when several have the id, of the
         /// first of these.
         parent_id: Option<ParentId>,
+        /// The session. It has to be named with a turn that a subagent, a task's attempt or a job's item runs, and with
+        /// one whose id turns of several sessions have.
+        session_id: Option<SessionId>,
     }
 
     /// Starts a new attempt of a subagent that failed, timed out, was closed or lost. A completed one is a conflict.

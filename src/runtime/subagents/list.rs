@@ -8,7 +8,7 @@ use cadre_cluster::{
 use super::super::{Request, Runtime, load::List, request::unreadable};
 use crate::{
     control::{
-        Error,
+        Code, Error,
         args::ListSubagents,
         result::{Answer, Subagents},
     },
@@ -97,7 +97,16 @@ impl Runtime {
         let (sessions, _) = self.page(&tx, request, list, 2, look).await?;
         match <[SessionId; 1]>::try_from(sessions) {
             Ok([session]) => Ok(Root::of_session(session, Some(turn))),
-            Err(_) => Err(Error::not_found("parent", id)),
+            Err(sessions) if sessions.is_empty() => {
+                let message = format!(
+                    "there is no parent {id}; of a turn that is not a session's own name the sessionId"
+                );
+                Err(Error::new(Code::NotFound, message))
+            }
+            Err(_) => {
+                let message = format!("several sessions have a turn {id}: name the sessionId");
+                Err(Error::conflict("ambiguous", message))
+            }
         }
     }
 

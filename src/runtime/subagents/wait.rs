@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::{Request, Runtime, load::List, turns::unexpected};
+use super::{
+    super::{Request, Runtime, load::List, turns::unexpected},
+    same_session,
+};
 use crate::{
     control::{
         Error,
@@ -27,10 +30,17 @@ impl Runtime {
         let (session, parent) = match (&args.subagent_ids, &args.parent_id) {
             (Some(ids), _) => {
                 let first = ids.first().ok_or_else(|| Error::invalid("subagentIds", "must not be empty"))?;
-                (self.subagent(request, first).await?.session, None)
+                let session = self.subagent(request, first).await?.session;
+                if let Some(named) = &args.session_id {
+                    same_session(&session, named, "sessionId", first)?;
+                }
+                (session, None)
             }
             (None, Some(parent)) => {
-                let root = self.root_of(request, None, parent.as_str()).await?;
+                if let Some(session) = &args.session_id {
+                    self.session(&self.store.begin(), request, session).await?;
+                }
+                let root = self.root_of(request, args.session_id.as_ref(), parent.as_str()).await?;
                 (root.session.clone(), Some(root))
             }
             (None, None) => return Err(Error::invalid("subagentIds", "say whom to wait for")),
