@@ -340,6 +340,35 @@ async fn a_task_waits_for_what_it_depends_on_and_says_for_what() {
 }
 
 #[tokio::test]
+async fn why_something_was_done_is_told_with_it() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    rig.outside("task_1", json!({ "autoStart": false })).await;
+    rig.outside("task_2", json!({ "autoStart": false })).await;
+    let edge =
+        |reason: &str| json!({ "from": "task_2", "to": "task_1", "kind": "depends_on", "reason": reason });
+    rig.call("link_tasks", edge("linked")).await;
+    rig.call("unlink_tasks", edge("unlinked")).await;
+    rig.call("start_task", json!({ "taskId": "task_1", "reason": "started" })).await;
+    rig.call("pause_task", json!({ "taskId": "task_1", "reason": "paused" })).await;
+    rig.call("resume_task", json!({ "taskId": "task_1", "reason": "resumed" })).await;
+    rig.call("update_session", json!({ "sessionId": "sess_a", "title": "t", "reason": "updated" })).await;
+    let events = rig.checked("sess_a").await;
+    for (class, reason) in [
+        ("task.dependency.updated", "linked"),
+        ("task.dependency.updated", "unlinked"),
+        ("task.started", "started"),
+        ("task.paused", "paused"),
+        ("task.resumed", "resumed"),
+        ("session.updated", "updated"),
+    ] {
+        let is_told = |event: &Value| event["type"] == class && event["payload"]["reason"] == reason;
+        assert!(events.iter().any(is_told), "{class} because {reason}");
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn links_block_and_unlinking_lets_go() {
     let rig = Rig::start().await;
     rig.session().await;
@@ -356,6 +385,15 @@ async fn links_block_and_unlinking_lets_go() {
     assert_eq!((&late["code"], &late["details"]["status"]), (&json!("conflict"), &json!("running")));
     let other = rig.call("link_tasks", json!({ "from": "task_a", "to": "task_1", "kind": "source" })).await;
     assert_eq!(other["linked"], true, "edges of other kinds block nobody");
+    let removed = async || {
+        let told = rig.served("sess_a").await;
+        told.iter().filter(|event| event["payload"]["removed"] == true).count()
+    };
+    let before = removed().await;
+    rig.call("unlink_tasks", json!({ "from": "task_a", "to": "task_1", "kind": "seen" })).await;
+    assert_eq!(removed().await, before, "there was no such edge, so nothing happens");
+    rig.call("unlink_tasks", json!({ "from": "task_a", "to": "task_1", "kind": "source" })).await;
+    assert_eq!(removed().await, before + 1);
     rig.checked("sess_a").await;
     rig.stop().await;
 }

@@ -24,6 +24,9 @@ use crate::{
     },
 };
 
+/// The only mode of permission that there is.
+const DEFAULT_MODE: &str = "default";
+
 impl Runtime {
     pub(super) async fn get_session(
         &self,
@@ -212,6 +215,9 @@ impl Runtime {
         args: GetToolInventory,
     ) -> Result<Answer<serde_json::Value>, Error> {
         self.check_agent(args.agent.as_deref())?;
+        if let Some(mode) = args.mode.as_deref().filter(|mode| *mode != DEFAULT_MODE) {
+            return Err(Error::invalid("mode", format!("is {mode}, and the only one is {DEFAULT_MODE}")));
+        }
         if let Some(session) = &args.session_id {
             let (state, _) = self.session(&self.store.begin(), request, session).await?;
             self.known_place(request, session, &state, args.thread_id.as_ref(), args.turn_id.as_ref())
@@ -242,7 +248,16 @@ impl Runtime {
         let (state, _) = self.session(&self.store.begin(), request, &args.session_id).await?;
         let (thread, turn) = (args.thread_id.as_ref(), args.turn_id.as_ref());
         self.known_place(request, &args.session_id, &state, thread, turn).await?;
-        Ok(Answer::read(ExecutionEnvironment::of(&args.session_id, &state.view, args.thread_id.as_ref())))
+        let of_turn = match turn {
+            Some(turn) => self.thread_of_turn(request, &args.session_id, turn).await?,
+            None => None,
+        };
+        if let (Some(turn), Some(thread)) = (turn, thread.filter(|thread| of_turn.as_ref() != Some(*thread)))
+        {
+            return Err(crate::entity::session::not_of_thread(turn, thread));
+        }
+        let thread = thread.or(of_turn.as_ref());
+        Ok(Answer::read(ExecutionEnvironment::of(&args.session_id, &state.view, thread)))
     }
 }
 

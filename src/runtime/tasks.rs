@@ -176,7 +176,7 @@ impl Runtime {
     ) -> Result<Answer<TaskState>, Error> {
         let session = self.task(request, &args.task_id).await?.session;
         self.open_session(request, &session).await?;
-        self.tell_task(request, &args.task_id, Command::Start { by: request.by() }).await
+        self.tell_task(request, &args.task_id, Command::Start { by: request.by(), reason: args.reason }).await
     }
 
     pub(super) async fn append_task_progress(
@@ -202,7 +202,8 @@ impl Runtime {
         request: &Request<'_>,
         args: ResumeTask,
     ) -> Result<Answer<TaskState>, Error> {
-        self.tell_task(request, &args.task_id, Command::Resume { by: request.by() }).await
+        let command = Command::Resume { by: request.by(), reason: args.reason };
+        self.tell_task(request, &args.task_id, command).await
     }
 
     pub(super) async fn cancel_task(
@@ -345,7 +346,7 @@ impl Runtime {
         let (blocker, blocked, edge) = direction(&args.from, &args.to, &args.kind);
         let (task, target) = if edge { (blocked, blocker) } else { (&args.from, &args.to) };
         let kind = if edge { crate::entity::task::BLOCKS.to_owned() } else { args.kind.clone() };
-        let command = Command::Unlink { kind, target: target.to_string() };
+        let command = Command::Unlink { kind, target: target.to_string(), reason: args.reason.clone() };
         let answered = self.tell_task(request, task, command).await?;
         let result = TaskLink {
             from: args.from,

@@ -238,6 +238,10 @@ impl Runtime {
         request: &Request<'_>,
         args: ResumeThread,
     ) -> Result<Answer<ThreadResumed>, Error> {
+        if args.resume_token.is_some() {
+            // Threads go on where they stopped: no fact and no read model has given out another place yet.
+            return Err(Error::invalid("resumeToken", "was not given out for this thread"));
+        }
         let address = request.address(kind::SESSION, args.session_id.as_str());
         let command = Command::Resume { thread: args.thread_id.clone(), by: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;

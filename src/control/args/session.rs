@@ -89,7 +89,7 @@ arguments! {
         turn_id: Option<TurnId>,
         /// The agent: the session's own when absent.
         agent: Option<String>,
-        /// The mode of the runtime that counts, such as `read_only`.
+        /// The mode of the runtime that counts. There is one: `default`.
         mode: Option<String>,
     }
 
@@ -98,9 +98,9 @@ arguments! {
         /// The session.
         session_id: SessionId,
         ..
-        /// The thread.
+        /// The thread. Absent: all of them, or that of the turn.
         thread_id: Option<ThreadId>,
-        /// The turn.
+        /// A turn of the thread.
         turn_id: Option<TurnId>,
     }
 }

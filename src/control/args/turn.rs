@@ -101,7 +101,8 @@ arguments! {
         /// The thread.
         thread_id: ThreadId,
         ..
-        /// Where to go on, as a read model or fact said it. Absent: wherever the thread stopped.
+        /// Where to go on, as a read model or fact said it. None says so yet, so any is refused. Absent: wherever the
+        /// thread stopped.
         resume_token: Option<String>,
     }
 }

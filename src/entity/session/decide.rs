@@ -223,6 +223,7 @@ impl Step<'_> {
             title: args.title,
             agent: args.agent,
             metadata: args.metadata,
+            reason: args.reason,
             ..Default::default()
         };
         self.draft.tell(SessionScope {}, updated);

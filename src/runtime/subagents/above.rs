@@ -6,7 +6,10 @@ use super::super::{EventFilter, Request, Runtime};
 use crate::{
     control::{Error, args::SpawnSubagent},
     entity::{JobItem, Parent, Session, Subagent, Task, kind, session},
-    fact::id::{SessionId, SubagentId, TaskId, TurnId},
+    fact::{
+        Event,
+        id::{SessionId, SubagentId, TaskId, ThreadId, TurnId},
+    },
 };
 
 impl Runtime {
@@ -117,13 +120,34 @@ impl Runtime {
         session: &SessionId,
         turn: &TurnId,
     ) -> Result<Option<(String, String)>, Error> {
+        let event = self.first_of_turn(request, session, turn).await?;
+        let runner = event.as_ref().and_then(|event| event.stream.split_once(':'));
+        Ok(runner.map(|(kind, id)| (kind.to_owned(), id.to_owned())))
+    }
+
+    /// The thread that a turn is of, if there is such a turn.
+    pub(in crate::runtime) async fn thread_of_turn(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<ThreadId>, Error> {
+        let event = self.first_of_turn(request, session, turn).await?;
+        Ok(event.and_then(|event| event.fact.ids.thread().cloned()))
+    }
+
+    async fn first_of_turn(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<Event>, Error> {
         let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
         let mut after = Cursor::START;
         loop {
             let page = self.events(request.caller, session, after, 8, &filter).await?;
-            if let Some(event) = page.events.first() {
-                let runner = event.stream.split_once(':');
-                return Ok(runner.map(|(kind, id)| (kind.to_owned(), id.to_owned())));
+            if let Some(event) = page.events.into_iter().next() {
+                return Ok(Some(event));
             }
             if !page.more {
                 return Ok(None);
