@@ -3,11 +3,16 @@
 use cadre_cluster::{
     feed::Cursor,
     keys,
-    store::{KeyRange, KeyValue, RangeRead, Transaction},
+    store::{KeyRange, RangeRead, Transaction},
 };
 use futures::TryStreamExt;
 
-use super::{EventFilter, Request, Runtime, load::List, request::unreadable, tasks};
+use super::{
+    EventFilter, Request, Runtime,
+    load::{List, Room, SERVED_BYTES_MAX},
+    request::unreadable,
+    tasks,
+};
 use crate::{
     control::{
         Error,
@@ -47,9 +52,12 @@ impl Runtime {
         let window = Window::default();
         let limit = args.limit.get();
         let mut turns = Vec::with_capacity(view.threads.len());
+        // What one thread does not need is not given to another: each has its own position to go on from.
+        let bytes_max = SERVED_BYTES_MAX / view.threads.len().max(1);
         for (place, thread) in view.threads.iter().enumerate() {
             let below = before.as_ref().map(|before| before.of(place));
-            turns.push(self.ended_turns(&tx, request, &args.session_id, thread, below, limit).await?);
+            let bounds = (limit, bytes_max);
+            turns.push(self.ended_turns(&tx, request, &args.session_id, thread, below, bounds).await?);
         }
         let newest = |prefix, field| List { prefix, after: None, field, newest_first: true };
         let reading = &tx;
@@ -85,7 +93,7 @@ impl Runtime {
         }
     }
 
-    /// The newest turns of a thread that are over, up to a number.
+    /// The newest turns of a thread that are over, up to a number, and one at least: fewer when they are large.
     async fn ended_turns(
         &self,
         tx: &Transaction,
@@ -93,7 +101,7 @@ impl Runtime {
         session: &SessionId,
         thread: &ThreadView,
         below: Option<u64>,
-        limit: usize,
+        (limit, bytes_max): (usize, usize),
     ) -> Result<ThreadTurns, Error> {
         let tenant = &request.caller.tenant;
         let mut range =
@@ -103,12 +111,20 @@ impl Runtime {
         }
         // One more than is wanted says whether there is more; a page may be shorter than was asked for.
         let read = RangeRead::new(range).limit(limit + 1).reverse();
-        let pairs: Vec<KeyValue> = tx.snapshot_stream(read).try_collect().await.map_err(unreadable)?;
-        let wanted = pairs.iter().take(limit).rev();
-        let turns = wanted.map(|pair| rmp_serde::from_slice(&pair.value).map_err(unreadable));
-        let mut turns = turns.collect::<Result<Vec<TurnView>, _>>()?;
+        let mut pairs = std::pin::pin!(tx.snapshot_stream(read));
+        let (mut turns, mut room, mut has_room) = (Vec::new(), Room(bytes_max), true);
+        let has_more = loop {
+            let Some(pair) = pairs.try_next().await.map_err(unreadable)? else { break false };
+            if !has_room || turns.len() >= limit {
+                break true;
+            }
+            let turn: TurnView = rmp_serde::from_slice(&pair.value).map_err(unreadable)?;
+            has_room = room.take(&turn);
+            turns.push(turn);
+        };
+        turns.reverse();
         self.say_rolled_back(tx, request, session, thread, &mut turns).await?;
-        Ok(ThreadTurns { thread_id: thread.thread_id.clone(), turns, has_more: pairs.len() > limit })
+        Ok(ThreadTurns { thread_id: thread.thread_id.clone(), turns, has_more })
     }
 
     pub(super) async fn get_thread_read(
@@ -121,7 +137,7 @@ impl Runtime {
         let (state, _) = self.session(&tx, request, &session_id).await?;
         let view = state.view.0;
         if let Some(thread) = view.thread(&thread_id) {
-            let window = Window::default().turns;
+            let window = (Window::default().turns, SERVED_BYTES_MAX);
             let ended = self.ended_turns(&tx, request, &session_id, thread, None, window).await?;
             let mut read = ThreadRead::of(&view, thread, Some(&ended));
             read.context.summary = self.summary_of(&tx, request, &session_id, thread).await?;

@@ -304,7 +304,7 @@ impl Runtime {
                 && args.session_id.as_ref().is_none_or(|session| *session == work.session);
             Ok(wanted.then(|| served(state)))
         };
-        let (tasks, more) = self.page(tx, request, list, args.limit.get(), look).await?;
+        let (tasks, more) = self.served_page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Tasks { tasks, has_more: more.is_some(), cursor: more }))
     }
 

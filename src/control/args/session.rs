@@ -55,7 +55,7 @@ arguments! {
         ..
         /// The window ends before this place, which an earlier answer gave. Absent: at the newest.
         before: Option<String>,
-        /// How many entries of the history.
+        /// How many turns of each thread that are over; fewer when they are large. `history` says how to go on.
         limit: Limit,
     }
 

@@ -7,7 +7,12 @@ use cadre_cluster::{
     store::{KeyRange, RangeRead, Transaction},
 };
 
-use super::{Request, Runtime, load::List, request::unreadable, subagents::same_session};
+use super::{
+    Request, Runtime,
+    load::{List, Room, SERVED_BYTES_MAX},
+    request::unreadable,
+    subagents::same_session,
+};
 use crate::{
     control::{
         Error,
@@ -161,8 +166,8 @@ impl Runtime {
             None => ItemsStatus::Available,
         };
         let kept = if work.removed.is_some() { 0 } else { work.items };
-        let to = kept.min(from.saturating_add(u32::try_from(args.limit.get()).unwrap_or(u32::MAX)));
-        let mut items = Vec::new();
+        let mut to = kept.min(from.saturating_add(u32::try_from(args.limit.get()).unwrap_or(u32::MAX)));
+        let (mut items, mut room) = (Vec::new(), Room(SERVED_BYTES_MAX));
         for index in from..to {
             let key = keys::data(&request.caller.tenant, &records::item(&work.id, index));
             let Some(stored) = tx.snapshot_get(&key).await.map_err(unreadable)? else { continue };
@@ -170,7 +175,12 @@ impl Runtime {
             let view = self.item_view(&tx, request, &work.id, index).await?;
             let view =
                 view.unwrap_or_else(|| ItemView { index: Some(index), ..ItemView::new(record.item_id) });
+            let has_room = room.take(&view);
             items.push(view);
+            if !has_room {
+                to = index + 1;
+                break;
+            }
         }
         let has_more = to < kept;
         let cursor = has_more.then(|| to.saturating_sub(1).to_string());
@@ -204,7 +214,7 @@ impl Runtime {
             let wanted = state.work.as_ref().is_some_and(|work| status.is_none_or(|is| is == work.status));
             Ok(wanted.then(|| served(state)))
         };
-        let (jobs, more) = self.page(tx, request, list, args.limit.get(), look).await?;
+        let (jobs, more) = self.served_page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Jobs { jobs, has_more: more.is_some(), cursor: more }))
     }
 

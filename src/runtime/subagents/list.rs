@@ -5,7 +5,11 @@ use cadre_cluster::{
     store::{KeyRange, RangeRead, Transaction, key_after},
 };
 
-use super::super::{Request, Runtime, load::List, request::unreadable};
+use super::super::{
+    Request, Runtime,
+    load::{List, Room, SERVED_BYTES_MAX},
+    request::unreadable,
+};
 use crate::{
     control::{
         Code, Error,
@@ -37,9 +41,9 @@ impl Runtime {
             self.go_to(&mut walk, &tx, request, session, after).await?;
         }
         let (mut subagents, limit) = (Vec::new(), args.limit.get());
-        let mut looked = 0;
+        let (mut looked, mut room, mut has_room) = (0, Room(SERVED_BYTES_MAX), true);
         let more = loop {
-            if subagents.len() >= limit || looked >= 2_000 {
+            if !has_room || subagents.len() >= limit || looked >= 2_000 {
                 break walk.peek(self, &tx, request, &args.session_id).await?;
             }
             let Some(id) = walk.next(self, &tx, request, &args.session_id).await? else { break None };
@@ -50,7 +54,9 @@ impl Runtime {
                 continue;
             }
             if args.status.is_none_or(|status| status == state.view.status) {
-                subagents.push(SubagentView { session_id: Some(args.session_id.clone()), ..state.view.0 });
+                let view = SubagentView { session_id: Some(args.session_id.clone()), ..state.view.0 };
+                has_room = room.take(&view);
+                subagents.push(view);
             }
         };
         Ok(Answer::read(Subagents { subagents, has_more: more.is_some(), cursor: more }))
