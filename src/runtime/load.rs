@@ -12,7 +12,7 @@ use cadre_cluster::{
 use futures::TryStreamExt;
 use serde::Serialize;
 
-use super::{Request, Runtime, request::unreadable};
+use super::{Request, Runtime, failure::undecodable, request::unreadable};
 use crate::{
     control::Error,
     entity::{Session, records, session},
@@ -36,7 +36,9 @@ impl Runtime {
     ) -> Result<Option<E::State>, Error> {
         let address = request.address(E::KIND, id);
         let stored = tx.snapshot_get(&keys::state(&address)).await.map_err(unreadable)?;
-        stored.map(|stored| read_entity::<E>(&stored).map(|(_, state)| state).map_err(unreadable)).transpose()
+        stored
+            .map(|stored| read_entity::<E>(&stored).map(|(_, state)| state).map_err(undecodable))
+            .transpose()
     }
 
     /// A session that exists.
@@ -72,7 +74,7 @@ impl Runtime {
         let key = keys::data(&request.caller.tenant, &records::action(action));
         let stored = self.store.begin().snapshot_get(&key).await.map_err(unreadable)?;
         let stored = stored.ok_or_else(|| Error::not_found("action", action))?;
-        codec::decode(&stored).map_err(unreadable)
+        codec::decode(&stored).map_err(undecodable)
     }
 
     /// A page of a list as it is served: it ends, too, when there is enough to read.

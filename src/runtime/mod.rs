@@ -4,6 +4,7 @@ mod benchmarks;
 mod caller;
 mod execute;
 mod exports;
+mod failure;
 mod feed;
 mod governance;
 mod history;

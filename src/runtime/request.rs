@@ -15,7 +15,10 @@ use rand::Rng;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::{Caller, Runtime};
+use super::{
+    Caller, Runtime,
+    failure::{damaged, internal, undecodable},
+};
 use crate::{
     control::{AnyCommand, Code, Error, Kind, result::Answer},
     entity::{records, session::fingerprint},
@@ -104,8 +107,8 @@ impl Remembered {
     fn answer(self) -> Result<Answer, Error> {
         match self {
             Self::Answered(result, cursor) => Ok(Answer {
-                result: serde_json::from_str(&result).map_err(unreadable)?,
-                cursor: cursor.map(|cursor| cursor.parse().map_err(unreadable)).transpose()?,
+                result: serde_json::from_str(&result).map_err(damaged)?,
+                cursor: cursor.map(|cursor| cursor.parse().map_err(damaged)).transpose()?,
             }),
             Self::Refused(error) => Err(error),
         }
@@ -202,7 +205,7 @@ impl Runtime {
             let mut tx = self.store.begin();
             let known = tx.get(&path).await.map_err(unreadable)?;
             if let Some(known) = known {
-                let known: KeyRecord = codec::decode(&known).map_err(unreadable)?;
+                let known: KeyRecord = codec::decode(&known).map_err(undecodable)?;
                 let expired = known.at.after(KEY_TTL);
                 if expired > record.at {
                     return Ok(known);
@@ -238,7 +241,7 @@ impl Runtime {
             record.found.get_or_insert_with(|| found.clone());
         });
         let known = amended.await?.and_then(|record| record.found).unwrap_or(found);
-        codec::unpack("found", &known).map_err(unreadable)
+        codec::unpack("found", &known).map_err(undecodable)
     }
 
     /// Changes what is remembered of a key, and says what that is then.
@@ -253,7 +256,7 @@ impl Runtime {
         loop {
             let mut tx = self.store.begin();
             let Some(known) = tx.get(&path).await.map_err(unreadable)? else { return Ok(None) };
-            let known: KeyRecord = codec::decode(&known).map_err(unreadable)?;
+            let known: KeyRecord = codec::decode(&known).map_err(undecodable)?;
             let mut changed = known.clone();
             change(&mut changed);
             if changed == known {
@@ -353,11 +356,7 @@ fn refused(error: CallError<Error>) -> Error {
         | CallError::Poisoned { .. }
         | CallError::Misrouted { .. }
         | CallError::UnknownKind { .. }
-        | CallError::Unreadable { .. }) => {
-            let incident = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(error.to_string().as_bytes()));
-            tracing::error!(%error, incident, "a command could not be executed");
-            Error::internal(incident)
-        }
+        | CallError::Unreadable { .. }) => internal("a command could not be executed", error),
     }
 }
 

@@ -9,6 +9,7 @@ use futures::TryStreamExt;
 
 use super::{
     EventFilter, Request, Runtime,
+    failure::damaged,
     load::{List, Room, SERVED_BYTES_MAX},
     request::unreadable,
     tasks,
@@ -118,7 +119,7 @@ impl Runtime {
             if !has_room || turns.len() >= limit {
                 break true;
             }
-            let turn: TurnView = rmp_serde::from_slice(&pair.value).map_err(unreadable)?;
+            let turn: TurnView = rmp_serde::from_slice(&pair.value).map_err(damaged)?;
             has_room = room.take(&turn);
             turns.push(turn);
         };

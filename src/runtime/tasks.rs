@@ -3,8 +3,11 @@
 use cadre_cluster::{host::read_entity, keys, store::Attempt};
 
 use super::{
-    EventFilter, Request, Runtime, load::List, request::unreadable, subagents::same_session,
-    turns::unexpected,
+    EventFilter, Request, Runtime,
+    failure::{undecodable, unexpected},
+    load::List,
+    request::unreadable,
+    subagents::same_session,
 };
 use crate::{
     control::{
@@ -385,7 +388,7 @@ impl Runtime {
             // Read so that the task cannot take it on at the same time.
             let blocked = tx.get(&keys::state(&request.address(kind::TASK, to.as_str()))).await;
             let blocked = blocked.map_err(unreadable)?.map(|stored| read_entity::<Task>(&stored)).transpose();
-            let work = blocked.map_err(unreadable)?.and_then(|(_, state)| state.work);
+            let work = blocked.map_err(undecodable)?.and_then(|(_, state)| state.work);
             if work.is_some_and(|work| work.needs.contains_key(from)) {
                 return Ok(());
             }

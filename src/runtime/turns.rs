@@ -2,7 +2,11 @@
 
 use cadre_cluster::{codec, feed::Cursor, keys};
 
-use super::{EventFilter, Request, Runtime, request::unreadable};
+use super::{
+    EventFilter, Request, Runtime,
+    failure::{of_blob, undecodable, unexpected},
+    request::unreadable,
+};
 use crate::{
     control::{
         Code, Error,
@@ -64,7 +68,7 @@ impl Runtime {
             content: content.into(),
         };
         let blob = new.blob.clone();
-        self.blobs.write(&request.caller.tenant, new).await.map_err(unreadable)?;
+        self.blobs.write(&request.caller.tenant, new).await.map_err(of_blob)?;
         Ok(Source::Stored(blob))
     }
 
@@ -122,7 +126,7 @@ impl Runtime {
         let tx = self.store.begin();
         let key = keys::data(&request.caller.tenant, &records::known_turn(turn, session));
         let Some(known) = tx.snapshot_get(&key).await.map_err(unreadable)? else { return Ok(None) };
-        let known: records::KnownTurn = codec::decode(&known).map_err(unreadable)?;
+        let known: records::KnownTurn = codec::decode(&known).map_err(undecodable)?;
         let (_, work) = self.session(&tx, request, session).await?;
         if work.named.iter().any(|named| named.turn == *turn) {
             return Ok(None);
@@ -401,12 +405,6 @@ impl Runtime {
     }
 }
 
-/// An entity answered something that was not asked.
 fn submission_status(position: Option<u32>) -> SubmissionStatus {
     if position.is_some() { SubmissionStatus::Queued } else { SubmissionStatus::Accepted }
-}
-
-pub(super) fn unexpected() -> Error {
-    tracing::error!("an entity answered something that was not asked");
-    Error::internal("unexpected-reply")
 }

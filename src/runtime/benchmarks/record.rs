@@ -21,7 +21,7 @@ use crate::{
         Fact,
         id::{SessionId, TrialId},
     },
-    runtime::{Request, Runtime, exports::as_command, request::unreadable},
+    runtime::{Request, Runtime, exports::as_command, failure::undecodable, request::unreadable},
 };
 
 /// Whose record it is that was found or made.
@@ -149,7 +149,7 @@ impl Runtime {
             let path = keys::data(&request.caller.tenant, &records::trial(id));
             let known = tx.get(&path).await.map_err(unreadable)?;
             let known: Option<Trial> =
-                known.map(|known| codec::decode(&known)).transpose().map_err(unreadable)?;
+                known.map(|known| codec::decode(&known)).transpose().map_err(undecodable)?;
             let Some(changed) = change(known.clone()) else {
                 return known.ok_or_else(|| Error::not_found("trial", id));
             };
@@ -165,7 +165,7 @@ impl Runtime {
 async fn read(tx: &Transaction, request: &Request<'_>, id: &TrialId) -> Result<Option<Trial>, Error> {
     let path = keys::data(&request.caller.tenant, &records::trial(id));
     let stored = tx.snapshot_get(&path).await.map_err(unreadable)?;
-    stored.map(|stored| codec::decode(&stored)).transpose().map_err(unreadable)
+    stored.map(|stored| codec::decode(&stored)).transpose().map_err(undecodable)
 }
 
 fn key(trial: &TrialId, what: &str) -> String {

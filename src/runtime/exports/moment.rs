@@ -19,7 +19,7 @@ use crate::{
         replay::{self, Models},
     },
     fact::id::{SessionId, SubagentId, TaskId, ThreadId},
-    runtime::{Request, Runtime, load::List, request::unreadable, tasks},
+    runtime::{Request, Runtime, failure::damaged, load::List, request::unreadable, tasks},
     view::{
         JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
         snapshot::{Publisher, ThreadTurns},
@@ -114,7 +114,7 @@ impl Runtime {
             let read = RangeRead::new(range.clone()).limit(TURNS_MAX - turns.len()).reverse();
             let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
             for pair in &page.pairs {
-                turns.push(rmp_serde::from_slice::<TurnView>(&pair.value).map_err(unreadable)?);
+                turns.push(rmp_serde::from_slice::<TurnView>(&pair.value).map_err(damaged)?);
                 range.end = pair.key.clone();
             }
             if !page.more || turns.len() >= TURNS_MAX {

@@ -19,7 +19,10 @@ use crate::{
         payload::EvidenceChanged,
         scope::EvidenceScope,
     },
-    runtime::{Request, Runtime, request::unreadable},
+    runtime::{
+        Request, Runtime,
+        failure::{damaged, of_blob},
+    },
 };
 
 impl Runtime {
@@ -32,13 +35,13 @@ impl Runtime {
         make: impl Future<Output = Result<(Vec<u8>, Sealed), Error>>,
     ) -> Result<(BlobMeta, Sealed), Error> {
         if let Some((content, meta)) = self.kept(request, blob).await? {
-            let sealed = serde_json::from_slice(&content).map_err(unreadable)?;
+            let sealed = serde_json::from_slice(&content).map_err(damaged)?;
             return Ok((meta, sealed));
         }
         let (content, sealed) = make.await?;
         match self.write_first(request, blob, session, content).await? {
             (None, meta) => Ok((meta, sealed)),
-            (Some(first), meta) => Ok((meta, serde_json::from_slice(&first).map_err(unreadable)?)),
+            (Some(first), meta) => Ok((meta, serde_json::from_slice(&first).map_err(damaged)?)),
         }
     }
 
@@ -59,7 +62,7 @@ impl Runtime {
                     Err(Error::unavailable("the same is being written under this key already, try again"))
                 }
             },
-            Err(error) => Err(unreadable(error)),
+            Err(error) => Err(of_blob(error)),
         }
     }
 
@@ -75,7 +78,7 @@ impl Runtime {
         match self.blobs.read_all(&request.caller.tenant, blob).await {
             Ok(kept) => Ok(Some(kept)),
             Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => Ok(None),
-            Err(error) => Err(unreadable(error)),
+            Err(error) => Err(of_blob(error)),
         }
     }
 

@@ -9,6 +9,7 @@ use cadre_cluster::{
 
 use super::{
     Request, Runtime,
+    failure::undecodable,
     load::{List, Room, SERVED_BYTES_MAX},
     request::unreadable,
     subagents::same_session,
@@ -118,7 +119,7 @@ impl Runtime {
             let page =
                 tx.snapshot_range(&RangeRead::new(range.clone()).limit(1_000)).await.map_err(unreadable)?;
             for pair in &page.pairs {
-                let record = ItemRecord::decode(&pair.value).map_err(unreadable)?;
+                let record = ItemRecord::decode(&pair.value).map_err(undecodable)?;
                 if record.item_id == *item {
                     let path = &pair.key[keys::data(tenant, &[]).len()..];
                     let index = records::item_index(path).ok_or_else(|| Error::not_found("item", item))?;
@@ -141,7 +142,7 @@ impl Runtime {
     ) -> Result<Option<ItemView>, Error> {
         let key = keys::data(&request.caller.tenant, &records::item_view(job, index));
         let stored = tx.snapshot_get(&key).await.map_err(unreadable)?;
-        stored.map(|stored| decode_view(&stored).map_err(unreadable)).transpose()
+        stored.map(|stored| decode_view(&stored).map_err(undecodable)).transpose()
     }
 
     pub(super) async fn get_job(
@@ -171,7 +172,7 @@ impl Runtime {
         for index in from..to {
             let key = keys::data(&request.caller.tenant, &records::item(&work.id, index));
             let Some(stored) = tx.snapshot_get(&key).await.map_err(unreadable)? else { continue };
-            let record = ItemRecord::decode(&stored).map_err(unreadable)?;
+            let record = ItemRecord::decode(&stored).map_err(undecodable)?;
             let view = self.item_view(&tx, request, &work.id, index).await?;
             let view =
                 view.unwrap_or_else(|| ItemView { index: Some(index), ..ItemView::new(record.item_id) });

@@ -7,7 +7,7 @@ mod wait;
 use cadre_cluster::feed::Cursor;
 
 pub(super) use self::above::same_session;
-use super::{EventFilter, Request, Runtime, turns::unexpected};
+use super::{EventFilter, Request, Runtime, failure::unexpected};
 use crate::{
     control::{
         Error,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    super::{Request, Runtime, load::List, turns::unexpected},
+    super::{Request, Runtime, failure::unexpected, load::List},
     same_session,
 };
 use crate::{
