@@ -550,7 +550,7 @@ async fn conform(rig: &Rig, session: &str) {
 fn files_that_are_no_case_are_refused_with_words_that_help() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("case.json");
-    let missing = cadre::replay::run(&path, false).unwrap_err();
+    let missing = cadre::replay::run(&path, false, || ()).unwrap_err();
     assert!(missing.to_string().contains("case.json"), "{missing}");
     for (text, word) in [
         ("", "EOF"),
@@ -560,7 +560,7 @@ fn files_that_are_no_case_are_refused_with_words_that_help() {
         ("\u{0}\u{1}", "no replay case"),
     ] {
         std::fs::write(&path, text).unwrap();
-        let refused = cadre::replay::run(&path, false).unwrap_err();
+        let refused = cadre::replay::run(&path, false, || ()).unwrap_err();
         assert!(refused.to_string().contains(word), "{text}: {refused}");
     }
 }

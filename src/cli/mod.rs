@@ -10,6 +10,7 @@ mod export;
 mod failure;
 mod follow;
 mod line;
+mod progress;
 mod replay;
 mod sessions;
 mod sse;
