@@ -20,7 +20,7 @@ use crate::{
         args::{GetExecutionEnvironment, GetSession, GetThreadRead, GetToolInventory},
         result::Answer,
     },
-    entity::{Session, Subagent, Task, records},
+    entity::{Subagent, Task, records},
     fact::id::{SessionId, ThreadId, TurnId},
     view::{
         SessionSnapshot, SessionView, SnapshotParts, ThreadView, TurnView, Window,
@@ -275,22 +275,5 @@ impl Runtime {
         }
         let thread = thread.or(of_turn.as_ref());
         Ok(Answer::read(ExecutionEnvironment::of(&args.session_id, &state.view, thread)))
-    }
-}
-
-/// Whether a session is there at all, for those who read its feed.
-impl Runtime {
-    /// Refuses a session that does not exist, or is another tenant's.
-    pub async fn known_session(&self, caller: &super::Caller, session: &SessionId) -> Result<(), Error> {
-        let address = cadre_cluster::address::Address::new(
-            &caller.tenant,
-            crate::entity::kind::SESSION,
-            session.as_str(),
-        );
-        let address = address.map_err(|_| Error::not_found("session", session))?;
-        let stored = self.store.begin().snapshot_get(&keys::state(&address)).await.map_err(unreadable)?;
-        let stored = stored.ok_or_else(|| Error::not_found("session", session))?;
-        let (_, state) = cadre_cluster::host::read_entity::<Session>(&stored).map_err(unreadable)?;
-        if state.work.is_some() { Ok(()) } else { Err(Error::not_found("session", session)) }
     }
 }
