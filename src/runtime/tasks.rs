@@ -428,14 +428,7 @@ pub(super) fn served(state: State) -> TaskView {
 }
 
 fn task_state(reply: Reply) -> Result<TaskState, Error> {
-    let Reply::Task { task, status, run } = reply else { return Err(unexpected()) };
-    Ok(TaskState {
-        task_id: task,
-        status,
-        session_id: None,
-        attempt: None,
-        run_id: run,
-        thread_id: None,
-        turn_id: None,
-    })
+    let Reply::Task { task, status, run, session, attempt, place } = reply else { return Err(unexpected()) };
+    let (thread_id, turn_id) = place.unzip();
+    Ok(TaskState { task_id: task, status, session_id: session, attempt, run_id: run, thread_id, turn_id })
 }

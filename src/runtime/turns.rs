@@ -344,24 +344,25 @@ impl Runtime {
             reason: args.reason,
             payload: args.payload.map(|payload| payload.to_string()),
         };
-        let cursor = self.respond(request, response).await?;
+        let (cursor, session_id) = self.respond(request, response).await?;
         let result = ActionState {
             action_id: args.action_id,
             status: ActionStatus::Resolved,
             decision: args.decision,
-            session_id: None,
+            session_id,
         };
         Ok(Answer { result, cursor })
     }
 
-    /// Takes a decision to whoever waits for it.
+    /// Takes a decision to whoever waits for it. Says in which session that is.
     pub(super) async fn respond(
         &self,
         request: &Request<'_>,
         response: Response,
-    ) -> Result<Option<Cursor>, Error> {
+    ) -> Result<(Option<Cursor>, Option<SessionId>), Error> {
         let action = response.action.clone();
         let owner = self.owner(request, &action).await?;
+        let session = self.session_of(request, &owner).await?;
         match self.respond_to(request, &owner, response).await {
             Err(error) if error.code == Code::Conflict => {
                 // Whoever asked knows that nobody is waited for any more; the record says why.
@@ -376,8 +377,32 @@ impl Runtime {
                     },
                 ))
             }
-            answer => answer,
+            answer => Ok((answer?, session)),
         }
+    }
+
+    /// The session of whoever asks, if it is there still.
+    async fn session_of(
+        &self,
+        request: &Request<'_>,
+        owner: &records::Owner,
+    ) -> Result<Option<SessionId>, Error> {
+        let (tx, id) = (&self.store.begin(), owner.id.as_str());
+        Ok(match owner.kind.as_str() {
+            kind::SUBAGENT => {
+                let state = self.load::<Subagent>(tx, request, id).await?;
+                state.and_then(|state| state.work).map(|work| work.session)
+            }
+            kind::TASK => {
+                let state = self.load::<Task>(tx, request, id).await?;
+                state.and_then(|state| state.work).map(|work| work.session)
+            }
+            kind::ITEM => {
+                let state = self.load::<JobItem>(tx, request, id).await?;
+                state.and_then(|state| state.work).map(|work| work.session)
+            }
+            _ => SessionId::parse(id).ok(),
+        })
     }
 
     async fn respond_to(

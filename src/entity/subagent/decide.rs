@@ -184,6 +184,8 @@ impl Step<'_> {
             thread: self.work.run.thread.clone(),
             turn: self.work.run.turn.clone(),
             status: self.work.status,
+            session: Some(self.work.session.clone()),
+            attempt: Some(self.work.run.attempt),
         }
     }
 
@@ -218,7 +220,14 @@ impl Step<'_> {
                 };
                 let spawned = spawner.spawn(&mut self.work.run.children, *args.0, source, &mut self.draft)?;
                 let parent::Spawned { subagent, thread, turn } = spawned;
-                return Ok(Reply { subagent, thread, turn, status: SubagentStatus::Running });
+                return Ok(Reply {
+                    subagent,
+                    thread,
+                    turn,
+                    status: SubagentStatus::Running,
+                    session: Some(self.work.session.clone()),
+                    attempt: Some(1),
+                });
             }
         }
         Ok(self.reply())

@@ -26,7 +26,9 @@ impl Step<'_> {
             return Err(Error::invalid("parentTaskId", format!("tasks may be {limit} deep")));
         }
         self.adopt(kind::TASK, id.to_string(), start)?;
-        Ok(Reply::Task { task: id, status: TaskStatus::Accepted, run: None })
+        let session = Some(self.work.session.clone());
+        let status = TaskStatus::Accepted;
+        Ok(Reply::Task { task: id, status, run: None, session, attempt: None, place: None })
     }
 
     pub(super) fn add_job(&mut self, id: &JobId, start: Start) -> Result<(), Error> {

@@ -120,10 +120,15 @@ impl Step<'_> {
     }
 
     pub(super) fn reply(&self) -> Reply {
+        let attempt = self.work.attempt.as_ref();
+        let run = attempt.and_then(|attempt| attempt.agent.as_ref());
         Reply::Task {
             task: self.work.id.clone(),
             status: self.work.status,
-            run: self.work.attempt.as_ref().map(|attempt| attempt.run.clone()),
+            run: attempt.map(|attempt| attempt.run.clone()),
+            session: Some(self.work.session.clone()),
+            attempt: attempt.map(|attempt| attempt.number),
+            place: run.map(|run| (run.thread.clone(), run.turn.clone())),
         }
     }
 

@@ -261,6 +261,15 @@ pub enum Reply {
         status: TaskStatus,
         /// Its current attempt.
         run: Option<RunId>,
+        /// Its session.
+        #[serde(default)]
+        session: Option<SessionId>,
+        /// Which attempt that is, from 1.
+        #[serde(default)]
+        attempt: Option<u32>,
+        /// Where the attempt runs, when it runs here.
+        #[serde(default)]
+        place: Option<(ThreadId, TurnId)>,
     },
     /// A subagent was started.
     Spawned {

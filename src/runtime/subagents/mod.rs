@@ -163,14 +163,14 @@ impl Runtime {
     ) -> Result<Answer<SubagentState>, Error> {
         let address = request.address(kind::SUBAGENT, id.as_str());
         let called = self.ask::<Subagent>(request, &address, &command).await?;
-        let Reply { subagent, thread, turn, status } = called.reply;
+        let Reply { subagent, thread, turn, status, session, attempt } = called.reply;
         let result = SubagentState {
             subagent_id: subagent,
             thread_id: thread,
             turn_id: turn,
             status,
-            session_id: None,
-            attempt: None,
+            session_id: session,
+            attempt,
         };
         Ok(Answer { result, cursor: called.cursor })
     }

@@ -136,7 +136,7 @@ fn waited(id: SubagentId, state: &State) -> WaitedSubagent {
     WaitedSubagent {
         subagent_id: id,
         status: state.work.as_ref().map_or(state.view.status, |work| work.status),
-        summary: None,
+        summary: state.view.summary.clone(),
         error: state.view.last_error.clone(),
     }
 }
