@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use cadre_cluster::codec::DecodeError;
+use cadre_cluster::{codec::DecodeError, host::CallError};
 use rand::TryRngCore;
 
 use crate::{
@@ -38,6 +38,26 @@ pub(super) fn of_blob(error: BlobError) -> Error {
     match error {
         BlobError::Decode(error) => undecodable(error),
         error => super::request::unreadable(error),
+    }
+}
+
+/// An entity gave no answer.
+pub(super) fn of_call(error: CallError<Error>) -> Error {
+    match error {
+        CallError::Refused(refusal) => refusal,
+        CallError::TooLarge { limit, actual } => Error::too_large(limit as u64, actual as u64),
+        CallError::KeyTooLong { .. } => Error::invalid("Idempotency-Key", "is too long"),
+        CallError::KeyReused => {
+            Error::conflict("key_reused", "the idempotency key was used for another command")
+        }
+        CallError::Busy => Error::rate_limited(100, "too many commands wait for this entity"),
+        CallError::Unavailable { reason } => Error::unavailable(reason),
+        CallError::OutcomeUnknown => Error::deadline(),
+        error @ (CallError::Address(_)
+        | CallError::Poisoned { .. }
+        | CallError::Misrouted { .. }
+        | CallError::UnknownKind { .. }
+        | CallError::Unreadable { .. }) => internal("a command could not be executed", error),
     }
 }
 

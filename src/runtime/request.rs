@@ -7,7 +7,7 @@ use cadre_cluster::{
     address::Address,
     clock::Timestamp,
     codec,
-    host::{CallError, Called, Entity},
+    host::{Called, Entity},
     keys,
     store::{Attempt, CommitError, KeyRange, RangeRead, Store},
 };
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     Caller, Runtime,
-    failure::{damaged, internal, undecodable},
+    failure::{damaged, of_call, undecodable},
 };
 use crate::{
     control::{AnyCommand, Code, Error, Kind, result::Answer},
@@ -124,6 +124,12 @@ pub(super) enum Admitted<'a> {
 }
 
 cadre_cluster::stored! { KeyRecord: "key" }
+
+/// A key under which the runtime itself tells an entity something, apart from those of callers: theirs have no control
+/// characters.
+pub(super) fn own_key(what: impl std::fmt::Display) -> String {
+    format!("\u{1}{what}")
+}
 
 /// A little longer than a key is promised to be remembered.
 const KEY_TTL: Duration = Duration::from_secs(25 * 3600);
@@ -300,7 +306,7 @@ impl Runtime {
         E: Entity<Refusal = Error>,
     {
         let key = key.filter(|_| !is_on(Sabotage::KeyNotPassedOn));
-        self.client.call::<E>(address, command, key, request.left()).await.map_err(refused)
+        self.client.call::<E>(address, command, key, request.left()).await.map_err(of_call)
     }
 }
 
@@ -337,26 +343,6 @@ pub(super) async fn forget_keys(
             Ok(_) => return Ok(page.pairs.len()),
             Err(error) => attempt.again(error).await?,
         }
-    }
-}
-
-/// Why there is no answer, as callers are told.
-fn refused(error: CallError<Error>) -> Error {
-    match error {
-        CallError::Refused(refusal) => refusal,
-        CallError::TooLarge { limit, actual } => Error::too_large(limit as u64, actual as u64),
-        CallError::KeyTooLong { .. } => Error::invalid("Idempotency-Key", "is too long"),
-        CallError::KeyReused => {
-            Error::conflict("key_reused", "the idempotency key was used for another command")
-        }
-        CallError::Busy => Error::rate_limited(100, "too many commands wait for this entity"),
-        CallError::Unavailable { reason } => Error::unavailable(reason),
-        CallError::OutcomeUnknown => Error::deadline(),
-        error @ (CallError::Address(_)
-        | CallError::Poisoned { .. }
-        | CallError::Misrouted { .. }
-        | CallError::UnknownKind { .. }
-        | CallError::Unreadable { .. }) => internal("a command could not be executed", error),
     }
 }
 

@@ -7,7 +7,6 @@
 use cadre_cluster::{
     codec,
     feed::Cursor,
-    host::CallError,
     keys,
     store::{Attempt, Transaction},
 };
@@ -21,7 +20,12 @@ use crate::{
         Fact,
         id::{SessionId, TrialId},
     },
-    runtime::{Request, Runtime, exports::as_command, failure::undecodable, request::unreadable},
+    runtime::{
+        Request, Runtime,
+        exports::as_command,
+        failure::{of_call, undecodable},
+        request::{own_key, unreadable},
+    },
 };
 
 /// Whose record it is that was found or made.
@@ -129,10 +133,7 @@ impl Runtime {
                 Some(cursor) => Ok(cursor),
                 None => self.end_of_feed(request, session).await,
             },
-            Err(CallError::Refused(refusal)) => Err(refusal),
-            Err(CallError::OutcomeUnknown) => Err(Error::deadline()),
-            Err(CallError::Busy) => Err(Error::rate_limited(100, "too many commands wait for this session")),
-            Err(error) => Err(unreadable(error)),
+            Err(error) => Err(of_call(error)),
         }
     }
 
@@ -169,5 +170,5 @@ async fn read(tx: &Transaction, request: &Request<'_>, id: &TrialId) -> Result<O
 }
 
 fn key(trial: &TrialId, what: &str) -> String {
-    format!("benchmark.{what}.{trial}")
+    own_key(format_args!("benchmark.{what}.{trial}"))
 }
