@@ -23,7 +23,7 @@ use crate::{
     entity::{Subagent, Task, records},
     fact::id::{SessionId, ThreadId, TurnId},
     view::{
-        SessionSnapshot, SessionView, SnapshotParts, ThreadView, TurnView, Window,
+        JobView, SessionSnapshot, SessionView, SnapshotParts, TaskView, ThreadView, TurnView, Window,
         snapshot::{
             ExecutionEnvironment, HistoryPosition, Publisher, ThreadRead, ThreadTurns, ToolInventory,
         },
@@ -70,32 +70,40 @@ impl Runtime {
         let (mut tasks, _) = self.page(&tx, request, list, window.tasks, look).await?;
         tasks.reverse();
         let jobs = self.newest_jobs(&tx, request, &args.session_id, window.jobs).await?;
-        let feed = self.feed(request.caller, &args.session_id);
-        let parts = SnapshotParts {
-            publisher: self.snapshot_publisher(),
-            session_id: args.session_id.clone(),
-            view,
-            turns,
-            tasks,
-            task_counts: self.counts(&tx, request, &args.session_id, "tasks").await?,
-            subagent_counts: self.counts(&tx, request, &args.session_id, "subagents").await?,
-            job_counts: self.counts(&tx, request, &args.session_id, "jobs").await?,
-            jobs,
-            cursor: Some(feed.snapshot_cursor(&tx).await.map_err(unreadable)?),
-        };
+        let parts = self.parts(&tx, request, view, (turns, tasks, jobs)).await?;
         Ok(Answer::read(SessionSnapshot::assemble(parts)))
     }
 
-    fn snapshot_publisher(&self) -> Publisher {
+    /// What a snapshot of a session is put together from, all read at one moment.
+    pub(super) async fn parts(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        view: SessionView,
+        (turns, tasks, jobs): (Vec<ThreadTurns>, Vec<TaskView>, Vec<JobView>),
+    ) -> Result<SnapshotParts, Error> {
+        let session = view.session_id.clone().ok_or_else(|| damaged("a session without an id"))?;
+        let cursor = self.feed(request.caller, &session).snapshot_cursor(tx).await.map_err(unreadable)?;
         let publisher = self.publisher();
-        Publisher {
-            runtime_id: publisher.runtime_id.clone(),
-            schema_version: publisher.schema_version.clone(),
-        }
+        Ok(SnapshotParts {
+            publisher: Publisher {
+                runtime_id: publisher.runtime_id.clone(),
+                schema_version: publisher.schema_version.clone(),
+            },
+            view,
+            turns,
+            tasks,
+            task_counts: self.counts(tx, request, &session, "tasks").await?,
+            subagent_counts: self.counts(tx, request, &session, "subagents").await?,
+            job_counts: self.counts(tx, request, &session, "jobs").await?,
+            jobs,
+            cursor: Some(cursor),
+            session_id: session,
+        })
     }
 
     /// The newest turns of a thread that are over, up to a number, and one at least: fewer when they are large.
-    async fn ended_turns(
+    pub(super) async fn ended_turns(
         &self,
         tx: &Transaction,
         request: &Request<'_>,

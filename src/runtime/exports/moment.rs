@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cadre_cluster::{
-    feed::Cursor,
-    keys,
-    store::{KeyRange, RangeRead, Transaction},
-};
+use cadre_cluster::{feed::Cursor, store::Transaction};
 use futures::future::try_join_all;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,12 +14,9 @@ use crate::{
         Scope,
         replay::{self, Models},
     },
-    fact::id::{SessionId, SubagentId, TaskId, ThreadId},
-    runtime::{Request, Runtime, failure::damaged, load::List, request::unreadable, tasks},
-    view::{
-        JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
-        snapshot::{Publisher, ThreadTurns},
-    },
+    fact::id::{SessionId, SubagentId, TaskId},
+    runtime::{Request, Runtime, load::List, tasks},
+    view::{JobView, SessionSnapshot, SessionView, SubagentView, TaskView, Window, snapshot::ThreadTurns},
 };
 
 /// Views of a kind that are recorded: what can be read within the life of one transaction, five seconds.
@@ -45,13 +38,13 @@ impl Runtime {
         let tx = self.store.begin();
         let (state, _) = self.session(&tx, request, session).await?;
         let view = SessionView { session_id: Some(session.clone()), ..state.view.0 };
-        let cursor = self.feed(request.caller, session).snapshot_cursor(&tx).await.map_err(unreadable)?;
         let mut models = Models::default();
         let mut recent = Vec::with_capacity(view.threads.len());
         let window = Window::default();
         for thread in &view.threads {
-            let mut all = self.turns_over(&tx, request, session, &thread.thread_id).await?;
-            self.say_rolled_back(&tx, request, session, thread, &mut all).await?;
+            let bounds = (TURNS_MAX, usize::MAX);
+            let over = self.ended_turns(&tx, request, session, thread, None, bounds).await?;
+            let all = over.turns;
             let skipped = all.len().saturating_sub(window.turns);
             recent.push(ThreadTurns {
                 thread_id: thread.thread_id.clone(),
@@ -61,31 +54,16 @@ impl Runtime {
             count_omitted(&mut models, "turns", thread.turn_count, all.len());
             models.turns.insert(thread.thread_id.to_string(), all.iter().map(json).collect());
         }
-        let task_counts = self.counts(&tx, request, session, "tasks").await?;
-        let subagent_counts = self.counts(&tx, request, session, "subagents").await?;
-        let job_counts = self.counts(&tx, request, session, "jobs").await?;
         let tasks = self.task_views(&tx, request, session, scope).await?;
         let subagents = self.subagent_views(&tx, request, session).await?;
-        count_omitted(&mut models, "tasks", total(&task_counts), tasks.len());
-        count_omitted(&mut models, "subagents", total(&subagent_counts), subagents.len());
         let jobs = self.newest_jobs(&tx, request, session, VIEWS_MAX).await?;
-        count_omitted(&mut models, "jobs", total(&job_counts), jobs.len());
-        let newest = tasks.len().saturating_sub(window.tasks);
-        let parts = SnapshotParts {
-            publisher: Publisher {
-                runtime_id: self.publisher().runtime_id.clone(),
-                schema_version: self.publisher().schema_version.clone(),
-            },
-            session_id: session.clone(),
-            view,
-            turns: recent,
-            tasks: tasks[newest..].to_vec(),
-            task_counts,
-            subagent_counts,
-            job_counts,
-            jobs: jobs[jobs.len().saturating_sub(window.jobs)..].to_vec(),
-            cursor: Some(cursor),
-        };
+        let newest_tasks = tasks[tasks.len().saturating_sub(window.tasks)..].to_vec();
+        let newest_jobs = jobs[jobs.len().saturating_sub(window.jobs)..].to_vec();
+        let parts = self.parts(&tx, request, view, (recent, newest_tasks, newest_jobs)).await?;
+        let cursor = parts.cursor.unwrap_or(Cursor::START);
+        count_omitted(&mut models, "tasks", total(&parts.task_counts), tasks.len());
+        count_omitted(&mut models, "subagents", total(&parts.subagent_counts), subagents.len());
+        count_omitted(&mut models, "jobs", total(&parts.job_counts), jobs.len());
         models.window = replay::Window { turns: window.turns, tasks: window.tasks, jobs: window.jobs };
         models.snapshot = Some(json(&SessionSnapshot::assemble(parts)));
         let task_id = |view: &TaskView| view.task_id.as_ref().map(ToString::to_string);
@@ -97,31 +75,6 @@ impl Runtime {
         let job_id = |view: &JobView| view.job_id.as_ref().map(ToString::to_string);
         models.jobs = Some(jobs.iter().filter_map(|view| Some((job_id(view)?, json(view)))).collect());
         Ok((cursor, models))
-    }
-
-    /// The last turns of a thread that are over.
-    async fn turns_over(
-        &self,
-        tx: &Transaction,
-        request: &Request<'_>,
-        session: &SessionId,
-        thread: &ThreadId,
-    ) -> Result<Vec<TurnView>, Error> {
-        let prefix = keys::data(&request.caller.tenant, &records::turns(session, thread));
-        let mut range = KeyRange::prefix(prefix.to_vec());
-        let mut turns = Vec::new();
-        loop {
-            let read = RangeRead::new(range.clone()).limit(TURNS_MAX - turns.len()).reverse();
-            let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
-            for pair in &page.pairs {
-                turns.push(rmp_serde::from_slice::<TurnView>(&pair.value).map_err(damaged)?);
-                range.end = pair.key.clone();
-            }
-            if !page.more || turns.len() >= TURNS_MAX {
-                turns.reverse();
-                return Ok(turns);
-            }
-        }
     }
 
     /// The newest tasks of a session, and the one that was asked for, in the order of their ids.
