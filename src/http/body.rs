@@ -12,8 +12,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::refusal::Refusal;
 use crate::control::Error;
 
-/// The largest body of most commands: the largest input, escaped, and what is around it.
-pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// More than that is a large body, of which few are in memory at once.
+pub const SMALL_BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The largest body of most commands: the largest input, 1 MiB, of which JSON may need six bytes to say one (`\u0001`),
+/// and what is around it. What is too large is told by the limit of the input then, which is documented.
+pub const BODY_BYTES_MAX: usize = 7 * 1024 * 1024;
 /// The largest body of a command that brings very many inputs: all of them, and what is around each.
 pub const LARGE_BODY_BYTES_MAX: usize = 24 * 1024 * 1024;
 
@@ -29,13 +32,13 @@ pub(super) struct Whole<'a> {
     pub place: Option<SemaphorePermit<'a>>,
 }
 
-/// The whole body, if it is small enough. `large` is who may still read a large one, for commands that have such.
+/// The whole body, if it has at most `max` bytes. `large` is who may still read a large one.
 pub(super) async fn read<'a>(
     headers: &HeaderMap,
     body: Body,
-    large: Option<&'a Semaphore>,
+    max: usize,
+    large: &'a Semaphore,
 ) -> Result<Whole<'a>, Refusal> {
-    let max = if large.is_some() { LARGE_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let too_large =
         |actual: usize| Refusal::from(Error::too_large(max as u64, announced.unwrap_or(actual) as u64));
@@ -53,7 +56,8 @@ pub(super) async fn read<'a>(
         if read > DISCARDED_BYTES_MAX {
             break;
         }
-        if let Some(large) = large.filter(|_| read > BODY_BYTES_MAX && place.is_none()) {
+        // What is too large is read and not kept.
+        if read > SMALL_BODY_BYTES_MAX && place.is_none() && read <= max {
             let many = |_| Error::rate_limited(1_000, "too many large requests at once");
             place = Some(large.try_acquire().map_err(many)?);
         }
@@ -85,14 +89,15 @@ mod tests {
     #[tokio::test]
     async fn p9_a_large_body_has_its_place_for_as_long_as_it_is_used() {
         let large = Semaphore::new(1);
-        let body = || Body::from(vec![b' '; BODY_BYTES_MAX + 1]);
+        let body = || Body::from(vec![b' '; SMALL_BODY_BYTES_MAX + 1]);
         let headers = HeaderMap::new();
-        let used = read(&headers, body(), Some(&large)).await.ok().unwrap();
-        assert_eq!(used.content.len(), BODY_BYTES_MAX + 1);
-        assert!(read(&headers, body(), Some(&large)).await.is_err(), "there is no room for a second one");
-        let small = read(&headers, Body::from("{}"), Some(&large)).await.ok().unwrap();
+        let read = |body| read(&headers, body, BODY_BYTES_MAX, &large);
+        let used = read(body()).await.ok().unwrap();
+        assert_eq!(used.content.len(), SMALL_BODY_BYTES_MAX + 1);
+        assert!(read(body()).await.is_err(), "there is no room for a second one");
+        let small = read(Body::from("{}")).await.ok().unwrap();
         assert!(small.place.is_none(), "a small one takes none");
         drop(used);
-        assert!(read(&headers, body(), Some(&large)).await.is_ok());
+        assert!(read(body()).await.is_ok());
     }
 }

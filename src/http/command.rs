@@ -10,7 +10,11 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{App, body, refusal::Refusal};
+use super::{
+    App,
+    body::{self, BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
+    refusal::Refusal,
+};
 use crate::{
     control::{self, Error, check, result::Answer},
     fact::Trace,
@@ -48,9 +52,9 @@ pub(super) async fn execute(
     control::registry().find(&name)?;
     let key = key(&headers)?;
     let deadline = deadline(&headers)?;
-    let large = (name == "create_job").then_some(&*app.large);
+    let max = if name == "create_job" { LARGE_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
     // What a large body becomes is in memory until the command is answered, and so is its place taken.
-    let body::Whole { content, place: _place } = body::read(&headers, body, large).await?;
+    let body::Whole { content, place: _place } = body::read(&headers, body, max, &app.large).await?;
     let arguments = body::arguments(&content)?;
     drop(content);
     let deadline = deadline.unwrap_or_else(|| patience(&app, &name, &arguments));

@@ -2,7 +2,7 @@
 
 use super::{NamedTurn, Queued, Reply, Unfinished, decide::Step};
 use crate::{
-    control::{Error, args::SubmitTurn},
+    control::{Code, Error, args::SubmitTurn},
     entity::{Message, records},
     exec::{Budget, History, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
@@ -204,7 +204,9 @@ impl Step<'_> {
     fn steer(&mut self, index: usize, source: Source) -> Result<Reply, Error> {
         let Source::Inline(input) = source else {
             let limit = Source::INLINE_BYTES_MAX as u64;
-            return Err(Error::too_large(limit, limit + 1).with("field", "input"));
+            let message = format!("a turn that runs hears at most {limit} bytes at once");
+            let error = Error::new(Code::PayloadTooLarge, message).with("limit", limit);
+            return Err(error.with("field", "input"));
         };
         let thread = &mut self.work.threads[index];
         let id = thread.id.clone();
