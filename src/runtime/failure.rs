@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use cadre_cluster::{codec::DecodeError, host::CallError};
+use cadre_cluster::{codec::DecodeError, host::CallError, store::CommitError};
 use rand::TryRngCore;
 
 use crate::{
@@ -37,7 +37,7 @@ pub(super) fn undecodable(error: DecodeError) -> Error {
 pub(super) fn of_blob(error: BlobError) -> Error {
     match error {
         BlobError::Decode(error) => undecodable(error),
-        error => super::request::unreadable(error),
+        error => unreadable(error),
     }
 }
 
@@ -64,6 +64,18 @@ pub(super) fn of_call(error: CallError<Error>) -> Error {
 /// An entity answered something that was not asked.
 pub(super) fn unexpected() -> Error {
     internal("an entity answered something that was not asked", "unexpected reply")
+}
+
+/// The store cannot be read or written right now.
+pub(super) fn unreadable(error: impl Display) -> Error {
+    tracing::warn!(%error, "the store did not answer");
+    Error::new(Code::Unavailable, "the store does not answer, try again")
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        unreadable(error)
+    }
 }
 
 #[cfg(test)]

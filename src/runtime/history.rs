@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Request, Runtime,
-    failure::{damaged, of_blob, undecodable, unexpected},
-    request::unreadable,
+    failure::{damaged, of_blob, undecodable, unexpected, unreadable},
 };
 use crate::{
     blob::BlobError,

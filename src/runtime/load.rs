@@ -12,7 +12,10 @@ use cadre_cluster::{
 use futures::TryStreamExt;
 use serde::Serialize;
 
-use super::{Request, Runtime, failure::undecodable, request::unreadable};
+use super::{
+    Request, Runtime,
+    failure::{undecodable, unreadable},
+};
 use crate::{
     control::Error,
     entity::{Session, records, session},

@@ -9,6 +9,7 @@ mod feed;
 mod governance;
 mod history;
 mod jobs;
+mod key;
 mod load;
 mod repair;
 mod request;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cadre_cluster::{feed::Cursor, host::CallError};
 
-use super::{Caller, Runtime, exports::as_command, request::own_key};
+use super::{Caller, Runtime, exports::as_command, key::own_key};
 use crate::{
     entity::{Session, kind},
     fact::{Fact, id::SessionId, payload::SnapshotRepaired, scope::SessionScope},

@@ -9,9 +9,8 @@ use futures::TryStreamExt;
 
 use super::{
     EventFilter, Request, Runtime,
-    failure::damaged,
+    failure::{damaged, unreadable},
     load::{List, Room, SERVED_BYTES_MAX},
-    request::unreadable,
     tasks,
 };
 use crate::{

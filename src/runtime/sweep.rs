@@ -22,7 +22,7 @@ use futures::{StreamExt, stream};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::request::{forget_keys, own_key};
+use super::key::{forget_keys, own_key};
 use crate::{
     blob::{BlobError, BlobMeta, Blobs, Due, Retention},
     control::{Code, Error},

@@ -4,9 +4,8 @@ use cadre_cluster::{host::read_entity, keys, store::Attempt};
 
 use super::{
     EventFilter, Request, Runtime,
-    failure::{undecodable, unexpected},
+    failure::{undecodable, unexpected, unreadable},
     load::List,
-    request::unreadable,
     subagents::same_session,
 };
 use crate::{

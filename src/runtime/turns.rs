@@ -4,8 +4,7 @@ use cadre_cluster::{codec, feed::Cursor, keys};
 
 use super::{
     EventFilter, Request, Runtime,
-    failure::{of_blob, undecodable, unexpected},
-    request::unreadable,
+    failure::{of_blob, undecodable, unexpected, unreadable},
 };
 use crate::{
     control::{

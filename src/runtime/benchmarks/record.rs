@@ -23,8 +23,8 @@ use crate::{
     runtime::{
         Request, Runtime,
         exports::as_command,
-        failure::{of_call, undecodable},
-        request::{own_key, unreadable},
+        failure::{of_call, undecodable, unreadable},
+        key::own_key,
     },
 };
 

@@ -15,8 +15,7 @@ use cadre_cluster::{
 
 use super::super::{
     Request, Runtime,
-    failure::{of_blob, undecodable},
-    request::unreadable,
+    failure::{of_blob, undecodable, unreadable},
     subagents::same_session,
 };
 use crate::{

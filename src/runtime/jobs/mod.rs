@@ -9,9 +9,8 @@ use cadre_cluster::{
 
 use super::{
     Request, Runtime,
-    failure::undecodable,
+    failure::{undecodable, unreadable},
     load::{List, Room, SERVED_BYTES_MAX},
-    request::unreadable,
     subagents::same_session,
 };
 use crate::{

@@ -7,8 +7,8 @@ use cadre_cluster::{
 
 use super::super::{
     Request, Runtime,
+    failure::unreadable,
     load::{List, Room, SERVED_BYTES_MAX},
-    request::unreadable,
 };
 use crate::{
     control::{
