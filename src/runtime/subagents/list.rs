@@ -1,13 +1,13 @@
 //! Listing subagents: a walk through a tree, a page at a time.
 
 use cadre_cluster::{
-    keys,
+    codec, keys,
     store::{KeyRange, RangeRead, Transaction, key_after},
 };
 
 use super::super::{
     Request, Runtime,
-    failure::unreadable,
+    failure::{undecodable, unreadable},
     load::{List, Room, SERVED_BYTES_MAX},
 };
 use crate::{
@@ -102,7 +102,15 @@ impl Runtime {
         let look = |id: String| async move { Ok(SessionId::parse(&id).ok()) };
         let (sessions, _) = self.page(&tx, request, list, 2, look).await?;
         match <[SessionId; 1]>::try_from(sessions) {
-            Ok([session]) => Ok(Root::of_session(session, Some(turn))),
+            Ok([session]) => {
+                // What was steered under an id of its own is part of the turn that heard it.
+                let key = keys::data(&request.caller.tenant, &records::known_turn(&turn, &session));
+                let known = tx.snapshot_get(&key).await.map_err(unreadable)?;
+                let known: Option<records::KnownTurn> =
+                    known.map(|known| codec::decode(&known)).transpose().map_err(undecodable)?;
+                let turn = known.and_then(|known| known.answered).unwrap_or(turn);
+                Ok(Root::of_session(session, Some(turn)))
+            }
             Err(sessions) if sessions.is_empty() => {
                 let message = format!(
                     "there is no parent {id}; of a turn that is not a session's own name the sessionId"
