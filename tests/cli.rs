@@ -302,6 +302,8 @@ fn lists_are_for_people_and_for_programs() {
     for (list, id, first) in [("sessions", "sessionId", "s2"), ("tasks", "taskId", "t2")] {
         let all = lines(&dev.run(&[list, "--json"]));
         assert_eq!((all.len(), &all[0][id]), (3, &json!(first)), "the newest first");
+        let none = dev.run(&[list, "--limit", "0"]);
+        assert_eq!(none.status.code(), Some(2), "{list}: nothing is not a number of entries");
         let some = dev.run(&[list, "--json", "--limit", "2"]);
         assert_eq!(lines(&some), all[..2]);
         let some = dev.run(&[list, "--limit", "2"]);

@@ -11,6 +11,7 @@ mod failure;
 mod follow;
 mod identity;
 mod line;
+mod progress;
 mod replay;
 mod sessions;
 mod sse;

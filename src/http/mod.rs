@@ -37,7 +37,7 @@ use tokio::{
 };
 
 pub use self::{
-    body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
+    body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX, SMALL_BODY_BYTES_MAX},
     metrics::install as install_metrics,
 };
 use crate::{

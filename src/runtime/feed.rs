@@ -2,7 +2,7 @@
 
 use cadre_cluster::feed::{Cursor, Feed, Filter, Page, Tail, TailConfig};
 
-use super::{Caller, Runtime};
+use super::{Caller, Runtime, failure::undecodable};
 use crate::{
     control::Error,
     entity::index_term,
@@ -169,8 +169,8 @@ impl Runtime {
 fn read(page: Page, session: &SessionId, filter: &EventFilter) -> Result<EventPage, Error> {
     let events = page.events.into_iter().map(|event| {
         let stored = StoredEvent::decode(&event.body).map_err(|error| {
-            tracing::error!(%session, cursor = %event.cursor, %error, "unreadable event");
-            Error::unavailable(format!("the event at {} is unreadable by this version", event.cursor))
+            tracing::warn!(%session, cursor = %event.cursor, "an event cannot be read");
+            undecodable(error)
         })?;
         Ok(stored.at(session.clone(), event.cursor))
     });

@@ -22,7 +22,7 @@ use futures::{StreamExt, stream};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::request::forget_keys;
+use super::key::{forget_keys, own_key};
 use crate::{
     blob::{BlobError, BlobMeta, Blobs, Due, Retention},
     control::{Code, Error},
@@ -276,5 +276,5 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The same for every sweeper, and another for a blob that was written anew under its name.
 fn key(due: &Due) -> String {
     let base = format!("{}/{}", due.blob, due.at.0);
-    format!("expired.{:032x}", xxhash_rust::xxh3::xxh3_128(base.as_bytes()))
+    own_key(format_args!("expired.{:032x}", xxhash_rust::xxh3::xxh3_128(base.as_bytes())))
 }

@@ -10,6 +10,11 @@ use super::{
 use crate::fact::{Fact, Ref, id::RunId, payload::TaskDependencyUpdated};
 
 impl TaskView {
+    /// Whether there is such an edge, as far as is told: of very many edges only some are.
+    pub fn may_have(&self, kind: &str, target: &str) -> bool {
+        self.relationships_omitted > 0 || self.relationships.iter().any(|edge| edge.is(kind, target))
+    }
+
     pub(super) fn dependency(&mut self, fact: &Fact, updated: &TaskDependencyUpdated) {
         let at = bound::time(fact.at);
         let target = updated.target.as_str();

@@ -168,6 +168,37 @@ fn nameless(answer: Result<Answer, Error>, ids: &Ids, name: &str) -> Value {
 }
 
 #[tokio::test]
+async fn what_nothing_gave_out_or_knows_is_refused_and_not_taken_and_dropped() {
+    let rig = Rig::start().await;
+    let turn = rig.run("sess_a", json!([])).await;
+    let (thread, turn) = (&turn["threadId"], &turn["turnId"]);
+    for (name, args, field) in [
+        (
+            "resume_thread",
+            json!({ "sessionId": "sess_a", "threadId": thread, "resumeToken": "x" }),
+            "resumeToken",
+        ),
+        ("get_tool_inventory", json!({ "sessionId": "sess_a", "mode": "read_only" }), "mode"),
+    ] {
+        let refused = rig.refused(name, args).await;
+        assert_eq!(
+            (&refused["code"], &refused["details"]["field"]),
+            (&json!("invalid_argument"), &json!(field))
+        );
+    }
+    rig.call("get_tool_inventory", json!({ "sessionId": "sess_a", "mode": "default" })).await;
+    let mut other = common::turn("sess_a", json!([]));
+    other["threadId"] = json!("thrd_other");
+    rig.call("submit_turn", other).await;
+    let environment = |more: &Value| json!({ "sessionId": "sess_a", "turnId": turn, "threadId": more });
+    let read = rig.call("get_execution_environment", environment(&Value::Null)).await;
+    assert_eq!(read["threadId"], *thread, "that of the turn");
+    let refused = rig.refused("get_execution_environment", environment(&json!("thrd_other"))).await;
+    assert_eq!(refused["details"]["field"], "threadId");
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn p8_what_belongs_to_somebody_else_is_as_unknown_as_what_does_not_exist() {
     let rig = Rig::start().await;
     let mine = rig.everything().await;

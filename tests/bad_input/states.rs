@@ -188,3 +188,22 @@ async fn what_is_in_the_wrong_state_says_which_state_that_is() {
     rig.checked("sess_mine").await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn what_is_damaged_is_not_advised_to_be_tried_again() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    rig.call("create_task", json!({ "taskId": "task_1", "sessionId": "sess_a", "objective": "o" })).await;
+    let address = cadre_cluster::address::Address::new("local", "task", "task_1").unwrap();
+    let mut tx = rig.store().begin();
+    tx.set(cadre_cluster::keys::state(&address), &b"\x01no state"[..]);
+    tx.commit().await.unwrap();
+    let mut incidents = BTreeSet::new();
+    for _ in 0..2 {
+        let refused = rig.refused("get_task", json!({ "taskId": "task_1" })).await;
+        assert_eq!((&refused["code"], &refused["retryable"]), (&json!("internal"), &json!(false)));
+        incidents.insert(refused["details"]["incidentId"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(incidents.len(), 2, "each has its own in the log");
+    rig.stop().await;
+}

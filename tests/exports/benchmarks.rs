@@ -129,6 +129,29 @@ async fn a_trial_is_rewarded_once_and_says_what_is_pending() {
 }
 
 #[tokio::test]
+async fn a_key_of_a_caller_is_none_of_those_that_the_runtime_uses_itself() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_t" })).await;
+    for key in ["benchmark.started.tria_1", "benchmark.ended.tria_1"] {
+        let update = json!({ "sessionId": "sess_t", "title": key });
+        rig.keyed(key, "update_session", update).await.unwrap();
+    }
+    let mut start = trial_args("tria_1", "control");
+    start["sessionId"] = json!("sess_t");
+    rig.call("start_benchmark_trial", start).await;
+    rig.call("record_benchmark_reward", json!({ "trialId": "tria_1", "value": 1.0 })).await;
+    let types = rig.types("sess_t").await;
+    for class in ["benchmark.trial.started", "benchmark.reward.recorded"] {
+        assert_eq!(types.iter().filter(|name| *name == class).count(), 1, "{class}");
+    }
+    let mut control = "key-with-\u{1}".to_owned();
+    control.insert(0, '\u{1}');
+    let refused = rig.keyed(&control, "update_session", json!({ "sessionId": "sess_t" })).await.unwrap_err();
+    assert_eq!(refused.field(), Some("Idempotency-Key"));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn bad_benchmark_commands_are_refused() {
     let rig = Rig::start().await;
     for (command, args) in [

@@ -142,3 +142,34 @@ async fn what_does_not_exist_cannot_be_exported() {
     assert_eq!(rig.types("sess_n").await.iter().filter(|name| *name == "evidence.changed").count(), 3);
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn p3_two_tries_of_one_keyed_export_at_once_have_one_answer_one_fact_and_one_pack() {
+    let rig = Rig::start().await;
+    rig.run("sess_a", json!([{ "say": "x" }, { "tool": "big", "args": { "bytes": 50_000 } }])).await;
+    trial(&rig, "tria_1", "candidate", json!([{ "say": "hello" }]), 1.0).await;
+    trial(&rig, "tria_0", "baseline", json!([{ "say": "hm" }]), 0.5).await;
+    let tries = [
+        ("export_evidence", json!({ "sessionId": "sess_a" })),
+        ("export_review", json!({ "sessionId": "sess_a" })),
+        ("export_replay", json!({ "sessionId": "sess_a" })),
+        ("export_benchmark_trial", json!({ "trialId": "tria_1" })),
+        ("compare_benchmark_runs", json!({ "baseline": ["tria_0"], "candidate": ["tria_1"] })),
+    ];
+    for (name, args) in tries {
+        for round in 0..8 {
+            let key = format!("key-of-{name}-{round}");
+            let call = || rig.keyed(&key, name, args.clone());
+            let (one, two) = tokio::join!(call(), call());
+            let (one, two) = (one.unwrap(), two.unwrap());
+            assert_eq!((&one.result, one.cursor), (&two.result, two.cursor), "{name}");
+            if name.starts_with("export") {
+                content(&rig, &one.result).await;
+            }
+        }
+    }
+    let events = rig.checked("sess_a").await;
+    let told = events.iter().filter(|event| event["payload"]["kind"] == "evidence");
+    assert_eq!(told.count(), 8, "one fact for each key");
+    rig.stop().await;
+}

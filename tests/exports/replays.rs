@@ -150,7 +150,7 @@ async fn a_case_that_was_changed_is_noticed() {
 fn files_that_are_no_case_are_refused_with_words_that_help() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("case.json");
-    let missing = cadre::replay::run(&path, false).unwrap_err();
+    let missing = cadre::replay::run(&path, false, || ()).unwrap_err();
     assert!(missing.to_string().contains("case.json"), "{missing}");
     for (text, word) in [
         ("", "EOF"),
@@ -160,7 +160,7 @@ fn files_that_are_no_case_are_refused_with_words_that_help() {
         ("\u{0}\u{1}", "no replay case"),
     ] {
         std::fs::write(&path, text).unwrap();
-        let refused = cadre::replay::run(&path, false).unwrap_err();
+        let refused = cadre::replay::run(&path, false, || ()).unwrap_err();
         assert!(refused.to_string().contains(word), "{text}: {refused}");
     }
 }

@@ -3,6 +3,32 @@
 use super::*;
 
 #[tokio::test]
+async fn a_listing_ends_also_where_a_session_a_task_and_subagents_have_one_id() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "demo" })).await;
+    let spawn = async |id: &str, more: Value| {
+        let mut args = json!({ "subagentId": id, "sessionId": "demo", "input": sleeper() });
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        rig.call("spawn_subagent", args).await
+    };
+    let task = json!({ "taskId": "demo", "sessionId": "demo", "objective": "o", "autoStart": false });
+    rig.call("create_task", task).await;
+    spawn("demo", json!({})).await;
+    spawn("sub_below", json!({ "parentSubagentId": "demo" })).await;
+    spawn("sub_of_task", json!({ "taskId": "demo" })).await;
+    for limit in [1, 10] {
+        let all = rig.ids(json!({ "sessionId": "demo", "limit": limit })).await;
+        assert_eq!(all, ["demo", "sub_below", "sub_of_task"], "limit {limit}");
+        let below = rig.ids(json!({ "sessionId": "demo", "parentId": "demo", "limit": limit })).await;
+        assert_eq!(below, ["sub_below"], "the subagent comes first");
+    }
+    let wait = json!({ "parentId": "demo", "mode": "all", "timeoutMs": 1 });
+    let waited = rig.call("wait_subagents", wait).await;
+    assert_eq!((&waited["total"], &waited["timedOut"]), (&json!(1), &json!(true)), "{waited}");
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_listing_has_each_once_parents_before_children_by_page_status_depth_and_parent() {
     let rig = Rig::start().await;
     let leaf = json!([{ "sleep": FOREVER }]);

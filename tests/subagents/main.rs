@@ -6,6 +6,7 @@
 mod common;
 mod lists;
 mod trees;
+mod waits;
 
 use std::collections::BTreeSet;
 
@@ -119,6 +120,52 @@ async fn a_subagent_works_for_whoever_is_named_and_ends_with_them() {
 }
 
 #[tokio::test]
+async fn what_is_spawned_for_the_turn_of_an_attempt_is_below_that_turn_and_an_attempt_that_is_over_takes_none()
+ {
+    let rig = Rig::start().await;
+    let script =
+        json!([{ "fail": { "message": "once", "retryable": true, "times": 1 } }, { "sleep": FOREVER }]);
+    let task = json!({ "taskId": "task_1", "sessionId": "sess_a", "objective": "o", "agent": "scripted",
+        "input": input(&script), "retryPolicy": { "maxAttempts": 2, "backoffMs": 1, "maxBackoffMs": 1 } });
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    rig.call("create_task", task).await;
+    let is_attempt = |event: &Value, number: u64| {
+        event["type"] == "task.attempt.started" && event["payload"]["attempt"] == number
+    };
+    let second = rig.until("sess_a", |event| is_attempt(event, 2)).await["turnId"].clone();
+    let first = rig.until("sess_a", |event| is_attempt(event, 1)).await["turnId"].clone();
+    rig.spawn("sub_1", json!({ "turnId": second })).await;
+    assert_eq!(rig.spawned("sub_1").await["payload"]["parentTurnId"], second);
+    for (parent, total) in [(&second, 1), (&first, 0)] {
+        let wait = json!({ "sessionId": "sess_a", "parentId": parent, "mode": "all", "timeoutMs": 1 });
+        assert_eq!(rig.call("wait_subagents", wait).await["total"], total, "{parent}");
+    }
+    for (parent, listed) in [(&second, vec!["sub_1"]), (&json!("task_1"), vec!["sub_1"]), (&first, vec![])] {
+        assert_eq!(rig.ids(json!({ "sessionId": "sess_a", "parentId": parent })).await, listed, "{parent}");
+    }
+    for named in [json!({}), json!({ "taskId": "task_1" })] {
+        let mut args = json!({ "sessionId": "sess_a", "input": sleeper(), "turnId": first });
+        args.as_object_mut().unwrap().extend(named.as_object().unwrap().clone());
+        let refused = rig.refused("spawn_subagent", args).await;
+        assert_eq!((&refused["code"], &refused["details"]["status"]), (&json!("conflict"), &json!("failed")));
+    }
+    // A turn of an item runs, and does not wait in a queue.
+    let job = json!({ "jobId": "job_1", "sessionId": "sess_a", "instruction": "i", "agent": "scripted",
+        "items": [{ "itemId": "item_1", "input": sleeper() }] });
+    rig.call("create_job", job).await;
+    let of_item = |event: &Value| event["type"] == "turn.started" && event["jobItemId"] == "item_1";
+    let turn = rig.until("sess_a", of_item).await["turnId"].clone();
+    let refused = rig
+        .refused("spawn_subagent", json!({ "sessionId": "sess_a", "input": sleeper(), "turnId": turn }))
+        .await;
+    assert_eq!((&refused["code"], &refused["details"]["status"]), (&json!("conflict"), &json!("running")));
+    rig.call("cancel_task", json!({ "taskId": "task_1" })).await;
+    rig.subagent_is("sess_a", "sub_1", "cancelled").await;
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn whom_nobody_knows_or_who_is_over_cannot_have_subagents() {
     let rig = Rig::start().await;
     for session in ["sess_a", "sess_b"] {
@@ -178,57 +225,6 @@ async fn whom_nobody_knows_or_who_is_over_cannot_have_subagents() {
         );
     }
     assert_eq!(rig.subagents(json!({ "sessionId": "sess_a" })).await.len(), 2, "nobody was started");
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn a_wait_ends_with_all_with_any_or_with_its_time() {
-    let rig = Rig::start().await;
-    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
-    for id in ["sub_1", "sub_2", "sub_3"] {
-        rig.spawn(id, json!({})).await;
-    }
-    let ids = json!(["sub_1", "sub_2", "sub_3"]);
-    for mode in ["all", "any"] {
-        let waited =
-            rig.call("wait_subagents", json!({ "subagentIds": ids, "mode": mode, "timeoutMs": 50 })).await;
-        assert_eq!(
-            (&waited["timedOut"], &waited["ended"], &waited["total"]),
-            (&json!(true), &json!(0), &json!(3))
-        );
-        let statuses: Vec<&Value> =
-            waited["subagents"].as_array().unwrap().iter().map(|one| &one["status"]).collect();
-        assert_eq!(statuses, ["running"; 3], "the statuses so far");
-    }
-    let args = json!({ "subagentIds": ids, "mode": "any", "timeoutMs": 30_000 });
-    let (waited, _) = tokio::join!(
-        rig.call("wait_subagents", args),
-        rig.call("close_subagent", json!({ "subagentId": "sub_2" }))
-    );
-    assert_eq!((&waited["timedOut"], &waited["ended"]), (&json!(false), &json!(1)));
-    let args = json!({ "parentId": "sess_a", "mode": "all", "timeoutMs": 30_000 });
-    let (waited, _, _) = tokio::join!(
-        rig.call("wait_subagents", args),
-        rig.call("close_subagent", json!({ "subagentId": "sub_1" })),
-        rig.call("close_subagent", json!({ "subagentId": "sub_3" })),
-    );
-    assert_eq!(
-        (&waited["timedOut"], &waited["ended"], &waited["total"]),
-        (&json!(false), &json!(3), &json!(3))
-    );
-    rig.spawn("sub_long", json!({})).await;
-    let caller = cadre::runtime::Caller::local();
-    let args = json!({ "subagentIds": ["sub_long"], "mode": "all", "timeoutMs": 600_000 });
-    let shortly = std::time::Duration::from_millis(50);
-    let waited = rig.runtime.call(&caller, "wait_subagents", args, None, shortly).await.unwrap();
-    assert_eq!(waited.result["timedOut"], true, "nobody waits longer than the caller does");
-    let unknown = json!({ "subagentIds": ["sub_1", "sub_none"], "mode": "any", "timeoutMs": 50 });
-    assert_eq!(rig.refused("wait_subagents", unknown).await["code"], "not_found", "one of them is nobody");
-    let unknown = json!({ "parentId": "sub_none", "mode": "any", "timeoutMs": 50 });
-    assert_eq!(rig.refused("wait_subagents", unknown).await["code"], "not_found");
-    let nobody =
-        rig.call("wait_subagents", json!({ "parentId": "sub_1", "mode": "any", "timeoutMs": 50 })).await;
-    assert_eq!((&nobody["timedOut"], &nobody["total"]), (&json!(false), &json!(0)), "nobody is waited for");
     rig.stop().await;
 }
 

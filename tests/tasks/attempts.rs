@@ -211,3 +211,28 @@ async fn a_task_says_that_it_waits_for_a_decision_and_for_which() {
     rig.checked("sess_a").await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn an_answer_says_which_attempt_it_is_about_and_where_that_runs() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    let script = json!([{ "approve": { "prompt": "?", "decisions": ["allow", "deny"] } }]);
+    let task = json!({ "taskId": "task_1", "sessionId": "sess_a", "objective": "o", "agent": "scripted",
+        "input": input(&script) });
+    rig.call("create_task", task).await;
+    let asked = rig.until("sess_a", |event| event["type"] == "action.required").await;
+    let paused = rig.call("pause_task", json!({ "taskId": "task_1" })).await;
+    assert_eq!((&paused["sessionId"], &paused["attempt"]), (&json!("sess_a"), &json!(1)), "{paused}");
+    assert_eq!((&paused["threadId"], &paused["turnId"]), (&asked["threadId"], &asked["turnId"]));
+    rig.call("resume_task", json!({ "taskId": "task_1" })).await;
+    let answer = json!({ "actionId": asked["actionId"], "decision": "allow" });
+    assert_eq!(rig.call("respond_action", answer).await["sessionId"], "sess_a");
+    rig.task_is("task_1", "completed").await;
+    let spawn = json!({ "subagentId": "sub_1", "sessionId": "sess_a", "input": input(&json!([{ "say": "it is done" }])) });
+    rig.call("spawn_subagent", spawn).await;
+    let wait = json!({ "subagentIds": ["sub_1"], "mode": "all", "timeoutMs": 10_000 });
+    rig.call("wait_subagents", wait).await;
+    let closed = rig.call("close_subagent", json!({ "subagentId": "sub_1" })).await;
+    assert_eq!((&closed["sessionId"], &closed["attempt"]), (&json!("sess_a"), &json!(1)), "{closed}");
+    rig.stop().await;
+}

@@ -70,6 +70,15 @@ async fn links_block_and_unlinking_lets_go() {
     assert_eq!((&late["code"], &late["details"]["status"]), (&json!("conflict"), &json!("running")));
     let other = rig.call("link_tasks", json!({ "from": "task_a", "to": "task_1", "kind": "source" })).await;
     assert_eq!(other["linked"], true, "edges of other kinds block nobody");
+    let removed = async || {
+        let told = rig.served("sess_a").await;
+        told.iter().filter(|event| event["payload"]["removed"] == true).count()
+    };
+    let before = removed().await;
+    rig.call("unlink_tasks", json!({ "from": "task_a", "to": "task_1", "kind": "seen" })).await;
+    assert_eq!(removed().await, before, "there was no such edge, so nothing happens");
+    rig.call("unlink_tasks", json!({ "from": "task_a", "to": "task_1", "kind": "source" })).await;
+    assert_eq!(removed().await, before + 1);
     rig.checked("sess_a").await;
     rig.stop().await;
 }

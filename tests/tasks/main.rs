@@ -267,3 +267,32 @@ async fn tasks_are_listed_by_session_parent_and_status_page_by_page() {
     assert_eq!((&wrong["code"], &wrong["details"]["field"]), (&json!("invalid_argument"), &json!("after")));
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn why_something_was_done_is_told_with_it() {
+    let rig = Rig::start().await;
+    rig.session().await;
+    rig.outside("task_1", json!({ "autoStart": false })).await;
+    rig.outside("task_2", json!({ "autoStart": false })).await;
+    let edge =
+        |reason: &str| json!({ "from": "task_2", "to": "task_1", "kind": "depends_on", "reason": reason });
+    rig.call("link_tasks", edge("linked")).await;
+    rig.call("unlink_tasks", edge("unlinked")).await;
+    rig.call("start_task", json!({ "taskId": "task_1", "reason": "started" })).await;
+    rig.call("pause_task", json!({ "taskId": "task_1", "reason": "paused" })).await;
+    rig.call("resume_task", json!({ "taskId": "task_1", "reason": "resumed" })).await;
+    rig.call("update_session", json!({ "sessionId": "sess_a", "title": "t", "reason": "updated" })).await;
+    let events = rig.checked("sess_a").await;
+    for (class, reason) in [
+        ("task.dependency.updated", "linked"),
+        ("task.dependency.updated", "unlinked"),
+        ("task.started", "started"),
+        ("task.paused", "paused"),
+        ("task.resumed", "resumed"),
+        ("session.updated", "updated"),
+    ] {
+        let is_told = |event: &Value| event["type"] == class && event["payload"]["reason"] == reason;
+        assert!(events.iter().any(is_told), "{class} because {reason}");
+    }
+    rig.stop().await;
+}

@@ -223,6 +223,7 @@ impl Step<'_> {
             title: args.title,
             agent: args.agent,
             metadata: args.metadata,
+            reason: args.reason,
             ..Default::default()
         };
         self.draft.tell(SessionScope {}, updated);
@@ -290,8 +291,7 @@ impl Step<'_> {
                 Some((index, _)) => {
                     let thread = &self.work.threads[index].id;
                     if let Some(other) = args.thread_id.as_ref().filter(|named| *named != thread) {
-                        let message = format!("the turn {turn} is not of the thread {other}");
-                        return Err(Error::invalid("threadId", message));
+                        return Err(super::not_of_thread(turn, other));
                     }
                     Some(index)
                 }

@@ -26,6 +26,7 @@ pub(crate) use self::decide::fingerprint;
 pub use self::{
     expire::Expiry,
     history::{Compaction, Rollback, Seen, at_rest},
+    interrupt::not_of_thread,
     past::Past,
 };
 use super::{Host, Message, Named, kind};
@@ -70,7 +71,21 @@ pub struct Work {
     /// Children that belong to no turn.
     pub loose: Children,
     /// Turns that callers have named lately, to recognise the same request.
-    pub named: VecDeque<(TurnId, ThreadId, u128)>,
+    pub named: VecDeque<NamedTurn>,
+}
+
+/// A turn that a caller has named.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedTurn {
+    /// Its name.
+    pub turn: TurnId,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// A hash of the request, to recognise the same one.
+    pub fingerprint: u128,
+    /// The turn that heard its input instead, when it was steered there.
+    #[serde(default)]
+    pub answered: Option<TurnId>,
 }
 
 impl Work {

@@ -1,8 +1,8 @@
 //! Turns: submitted, queued, started.
 
-use super::{Queued, Reply, Unfinished, decide::Step};
+use super::{NamedTurn, Queued, Reply, Unfinished, decide::Step};
 use crate::{
-    control::{Error, args::SubmitTurn},
+    control::{Code, Error, args::SubmitTurn},
     entity::{Message, records},
     exec::{Budget, History, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
@@ -53,7 +53,14 @@ impl Step<'_> {
                     let message = format!("the thread {} is busy", self.work.threads[index].id);
                     return Err(Error::conflict("running", message));
                 }
-                WhenBusy::Steer => return self.steer(index, source),
+                WhenBusy::Steer => {
+                    let reply = self.steer(index, source)?;
+                    if let (Some(named), Reply::Submitted { turn, .. }) = (&args.turn_id, &reply) {
+                        self.remember(named, index, fingerprint, Some(turn.clone()));
+                        self.remember_named(named, index, fingerprint, Some(turn.clone()));
+                    }
+                    return Ok(reply);
+                }
                 WhenBusy::Queue | WhenBusy::Interrupt => {}
             }
         }
@@ -70,18 +77,21 @@ impl Step<'_> {
             return Err(Error::rate_limited(1_000, message));
         }
         let turn = args.turn_id.clone().unwrap_or_else(|| self.draft.ids.next());
-        let thread = self.work.threads[index].id.clone();
-        let known = records::KnownTurn { thread: thread.clone(), fingerprint };
-        self.draft.set_record(records::known_turn(&turn, &self.work.id), known.encode());
+        self.remember(&turn, index, fingerprint, None);
         if args.turn_id.is_some() {
-            self.work.named.push_back((turn.clone(), thread, fingerprint));
-            if self.work.named.len() > NAMED_MAX {
-                self.work.named.pop_front();
-            }
+            self.remember_named(&turn, index, fingerprint, None);
         }
         let agent = args.agent.clone().or_else(|| self.work.agent.clone());
         let agent = agent.unwrap_or_else(|| crate::scripted::AGENT.into());
         let (shown, source) = self.keep_input(source, index, &turn);
+        if when_busy == WhenBusy::Reject && !self.is_free(index) {
+            let message = format!(
+                "the turn would have to wait: the session {} has {} threads with a running turn, or too much going on",
+                self.work.id,
+                self.running()
+            );
+            return Err(Error::conflict("queued", message));
+        }
         let queued = Queued {
             turn: turn.clone(),
             agent: agent.clone(),
@@ -113,6 +123,22 @@ impl Step<'_> {
         Ok(Reply::Submitted { thread, turn, position })
     }
 
+    /// The id of a turn is taken, and the same request for it is recognised for as long as the session is there.
+    fn remember(&mut self, turn: &TurnId, index: usize, fingerprint: u128, answered: Option<TurnId>) {
+        let thread = self.work.threads[index].id.clone();
+        let known = records::KnownTurn { thread, fingerprint, answered };
+        self.draft.set_record(records::known_turn(turn, &self.work.id), known.encode());
+    }
+
+    /// The session itself recognises it lately.
+    fn remember_named(&mut self, turn: &TurnId, index: usize, fingerprint: u128, answered: Option<TurnId>) {
+        let (turn, thread) = (turn.clone(), self.work.threads[index].id.clone());
+        self.work.named.push_back(NamedTurn { turn, thread, fingerprint, answered });
+        if self.work.named.len() > NAMED_MAX {
+            self.work.named.pop_front();
+        }
+    }
+
     /// A turn starts at once when it can, and waits otherwise. Where it waits, from 1.
     fn take_turn(
         &mut self,
@@ -123,11 +149,7 @@ impl Step<'_> {
     ) -> Option<u32> {
         let (turn, thread) = (queued.turn.clone(), self.work.threads[index].id.clone());
         let scope = TurnScope { thread: thread.clone(), turn: turn.clone() };
-        let is_free = self.work.threads[index].run.is_none()
-            && self.work.threads[index].queue.is_empty()
-            && self.running() < RUNS_MAX
-            && self.draft.spare > TURN_BYTES_MAX;
-        if is_free {
+        if self.is_free(index) {
             self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
             self.begin(index, queued);
             return None;
@@ -153,15 +175,25 @@ impl Step<'_> {
         waits.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX))
     }
 
+    /// Whether a turn would start at once.
+    fn is_free(&self, index: usize) -> bool {
+        self.work.threads[index].run.is_none()
+            && self.work.threads[index].queue.is_empty()
+            && self.running() < RUNS_MAX
+            && self.draft.spare > TURN_BYTES_MAX
+    }
+
     fn submitted_before(&self, turn: &TurnId, fingerprint: u128) -> Result<Option<Reply>, Error> {
-        let known = self.work.named.iter().find(|(named, _, _)| named == turn);
-        let Some((_, thread, known)) = known else {
+        let known = self.work.named.iter().find(|named| named.turn == *turn);
+        let Some(NamedTurn { thread, fingerprint: known, answered, .. }) = known else {
             let taken = self.active(turn.as_str()).is_some();
             return if taken { Err(exists(turn)) } else { Ok(None) };
         };
         if *known != fingerprint {
             return Err(exists(turn));
         }
+        // What was steered is answered with the turn that heard it.
+        let turn = answered.as_ref().unwrap_or(turn);
         let waits = |thread: &super::Thread| thread.queue.iter().position(|queued| queued.turn == *turn);
         let position = self.work.threads.iter().find_map(waits);
         let position = position.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX));
@@ -172,7 +204,9 @@ impl Step<'_> {
     fn steer(&mut self, index: usize, source: Source) -> Result<Reply, Error> {
         let Source::Inline(input) = source else {
             let limit = Source::INLINE_BYTES_MAX as u64;
-            return Err(Error::too_large(limit, limit + 1).with("field", "input"));
+            let message = format!("a turn that runs hears at most {limit} bytes at once");
+            let error = Error::new(Code::PayloadTooLarge, message).with("limit", limit);
+            return Err(error.with("field", "input"));
         };
         let thread = &mut self.work.threads[index];
         let id = thread.id.clone();
@@ -313,8 +347,7 @@ impl Step<'_> {
             budget,
         };
         // What nobody has asked for under this name is another turn than whatever is submitted under it.
-        let known = records::KnownTurn { thread: thread.clone(), fingerprint: 0 };
-        self.draft.set_record(records::known_turn(&turn, &self.work.id), known.encode());
+        self.remember(&turn, index, 0, None);
         let waits = self.take_turn(index, queued, submitted, false).is_some();
         Ok(Reply::Resumed { turn: Some(turn), started: true, waits })
     }

@@ -107,12 +107,16 @@ fn begin(host: &Host, id: SubagentId, start: Start, moment: &Moment<'_>) -> Deci
     };
     let ids = around.clone().with(thread.clone()).with(turn.clone());
     draft.tell_within(&ids, SubagentScope { subagent: id.clone() }, spawned);
-    let above = lineage.subagent.as_ref().map_or(start.session.as_str(), |subagent| subagent.as_str());
+    let above = match &lineage.subagent {
+        Some(subagent) => (kind::SUBAGENT, subagent.as_str()),
+        None => (kind::SESSION, start.session.as_str()),
+    };
     draft.set_record(records::subagent(&start.session, above, id.as_str()), &[][..]);
     // What works for a task further up is below somebody who does, and is listed there.
     let is_of_task = start.parent.as_ref().is_some_and(|parent| parent.address.kind() == kind::TASK);
     if let Some(task) = lineage.task.as_ref().filter(|_| is_of_task) {
-        draft.set_record(records::subagent(&start.session, task.as_str(), id.as_str()), &[][..]);
+        draft
+            .set_record(records::subagent(&start.session, (kind::TASK, task.as_str()), id.as_str()), &[][..]);
     }
     draft.count(records::count(&start.session, "subagents", SubagentStatus::Running.as_str()), 1);
     let new = NewRun {
@@ -180,6 +184,8 @@ impl Step<'_> {
             thread: self.work.run.thread.clone(),
             turn: self.work.run.turn.clone(),
             status: self.work.status,
+            session: Some(self.work.session.clone()),
+            attempt: Some(self.work.run.attempt),
         }
     }
 
@@ -214,7 +220,14 @@ impl Step<'_> {
                 };
                 let spawned = spawner.spawn(&mut self.work.run.children, *args.0, source, &mut self.draft)?;
                 let parent::Spawned { subagent, thread, turn } = spawned;
-                return Ok(Reply { subagent, thread, turn, status: SubagentStatus::Running });
+                return Ok(Reply {
+                    subagent,
+                    thread,
+                    turn,
+                    status: SubagentStatus::Running,
+                    session: Some(self.work.session.clone()),
+                    attempt: Some(1),
+                });
             }
         }
         Ok(self.reply())

@@ -103,6 +103,12 @@ pub struct Reply {
     pub turn: TurnId,
     /// How it stands.
     pub status: SubagentStatus,
+    /// Its session.
+    #[serde(default)]
+    pub session: Option<SessionId>,
+    /// Which attempt, from 1.
+    #[serde(default)]
+    pub attempt: Option<u32>,
 }
 
 cadre_cluster::stored! { State: "subagent", Command: "subagent command", Reply: "subagent reply" }

@@ -23,11 +23,11 @@ impl Step<'_> {
         let waits =
             matches!(self.work.status, TaskStatus::Accepted | TaskStatus::Queued | TaskStatus::Blocked);
         if waits && self.work.wanted && !self.is_blocked() {
-            self.start_attempt();
+            self.start_attempt(None, None);
         }
     }
 
-    pub(super) fn start(&mut self, _by: &str) -> Result<(), Error> {
+    pub(super) fn start(&mut self, by: String, reason: Option<String>) -> Result<(), Error> {
         let startable = [TaskStatus::Draft, TaskStatus::Accepted, TaskStatus::Queued, TaskStatus::Blocked];
         self.require(&startable, "be started")?;
         if self.work.status == TaskStatus::Blocked {
@@ -38,11 +38,11 @@ impl Step<'_> {
             return Err(Error::conflict(TaskStatus::Blocked.as_str(), message));
         }
         self.work.wanted = true;
-        self.start_attempt();
+        self.start_attempt(Some(by), reason);
         Ok(())
     }
 
-    fn start_attempt(&mut self) {
+    fn start_attempt(&mut self, by: Option<String>, reason: Option<String>) {
         self.work.attempts += 1;
         self.work.attempts_spent += 1;
         let number = self.work.attempts;
@@ -55,7 +55,7 @@ impl Step<'_> {
         // With every attempt: a task that was retried is running again, and only facts say so.
         self.tell_profile(number);
         let (status, attempt) = (TaskStatus::Running, Some(number));
-        self.tell(TaskStarted { status, attempt, agent: agent.clone(), by: None });
+        self.tell(TaskStarted { status, attempt, agent: agent.clone(), by, reason });
         let timeout = self.work.spec.timeout_ms;
         let deadline = timeout.map(|ms| self.draft.now.in_ms(ms));
         let worker = Worker {
@@ -211,7 +211,7 @@ impl Step<'_> {
 
     pub(super) fn retry_due(&mut self) {
         if self.work.status == TaskStatus::Retrying {
-            self.start_attempt();
+            self.start_attempt(None, None);
         } else if self.work.before_pause == Some(TaskStatus::Retrying) {
             self.work.before_pause = Some(TaskStatus::Accepted);
         }
@@ -278,7 +278,7 @@ impl Step<'_> {
         if self.is_blocked() {
             self.tell_blocked();
         } else {
-            self.start_attempt();
+            self.start_attempt(None, None);
         }
         Ok(())
     }

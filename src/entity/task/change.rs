@@ -107,12 +107,12 @@ impl Step<'_> {
         Ok(())
     }
 
-    pub(super) fn resume(&mut self, by: String) -> Result<(), Error> {
+    pub(super) fn resume(&mut self, by: String, reason: Option<String>) -> Result<(), Error> {
         self.require(&[TaskStatus::Paused], "be resumed")?;
         let status = self.work.before_pause.take().unwrap_or(TaskStatus::Accepted);
         self.work.waits_for = None; // said again
         self.set_status(status);
-        self.tell(TaskResumed { status, reason: None, by: Some(by) });
+        self.tell(TaskResumed { status, reason, by: Some(by) });
         if let Some(run) = self.run() {
             let mut run = run.clone();
             run.pause(false);

@@ -21,6 +21,7 @@ use crate::{
         scope::TaskScope,
         status::{SubagentStatus, TaskStatus},
     },
+    view::TaskView,
 };
 
 pub(super) fn decide(
@@ -55,7 +56,7 @@ pub(super) fn decide(
     let mut step = Step { work: work.clone(), draft };
     match input {
         Input::Command(command) => {
-            let reply = step.command(command)?;
+            let reply = step.command(command, &state.view)?;
             Ok(step.decision().reply(reply))
         }
         Input::Message { from, message } => {
@@ -119,14 +120,19 @@ impl Step<'_> {
     }
 
     pub(super) fn reply(&self) -> Reply {
+        let attempt = self.work.attempt.as_ref();
+        let run = attempt.and_then(|attempt| attempt.agent.as_ref());
         Reply::Task {
             task: self.work.id.clone(),
             status: self.work.status,
-            run: self.work.attempt.as_ref().map(|attempt| attempt.run.clone()),
+            run: attempt.map(|attempt| attempt.run.clone()),
+            session: Some(self.work.session.clone()),
+            attempt: attempt.map(|attempt| attempt.number),
+            place: run.map(|run| (run.thread.clone(), run.turn.clone())),
         }
     }
 
-    fn command(&mut self, command: Command) -> Result<Reply, Error> {
+    fn command(&mut self, command: Command, view: &TaskView) -> Result<Reply, Error> {
         match command {
             Command::Create(start) => {
                 if start.fingerprint() != self.work.fingerprint {
@@ -137,16 +143,16 @@ impl Step<'_> {
             Command::AddChild(id, start) => return self.add_child(id, *start),
             Command::AddJob(id, start) => self.add_job(&id, *start)?,
             Command::Update(args) => self.update(*args.0)?,
-            Command::Start { by } => self.start(&by)?,
+            Command::Start { by, reason } => self.start(by, reason)?,
             Command::Progress(args) => self.progress(*args.0)?,
             Command::Pause { reason, by } => self.pause(reason, by)?,
-            Command::Resume { by } => self.resume(by)?,
+            Command::Resume { by, reason } => self.resume(by, reason)?,
             Command::Cancel { reason, propagate, by } => self.cancel(reason, propagate, &by)?,
             Command::Retry { reason, by } => self.retry(reason, by)?,
             Command::Complete { args, by } => self.complete(*args.0, by)?,
             Command::Fail { error, by } => self.fail(error, by)?,
             Command::Link { kind, target, reason } => self.link(kind, target, reason)?,
-            Command::Unlink { kind, target } => self.unlink(&kind, &target)?,
+            Command::Unlink { kind, target, reason } => self.unlink(&kind, &target, reason, view)?,
             Command::Respond(response) => self.respond(response)?,
             Command::Spawn { args, source } => return self.spawn(*args.0, source),
         }

@@ -117,7 +117,7 @@ fn a_task_that_nobody_made_says_so_to_who_waits_and_nothing_else() {
     assert!(stage.give(Input::Message { from, message: watch }).unwrap().1.is_empty());
     assert!(stage.hear(Message::Close(Close { reason: None, by: by() })).is_empty());
     assert!(stage.due("timeout").is_empty());
-    assert!(stage.give(Input::Command(Command::Start { by: by() })).is_err());
+    assert!(stage.give(Input::Command(Command::Start { by: by(), reason: None })).is_err());
     assert!(stage.state.work.is_none());
 }
 

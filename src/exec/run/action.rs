@@ -147,6 +147,8 @@ impl Run {
                 decision: if is_yes { Decision::Allow } else { Decision::Deny },
                 source: "human".into(),
                 action_id: Some(action.clone()),
+                // Nothing keeps an answer for the next time.
+                scope: Some("once".into()),
                 by: by.clone(),
                 reason: reason.clone(),
                 ..Default::default()

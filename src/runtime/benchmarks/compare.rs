@@ -22,7 +22,7 @@ use crate::{
         payload::{BenchmarkComparisonCompleted, BenchmarkRole, Comparison},
         scope::SessionScope,
     },
-    runtime::{Request, Runtime, request::unreadable},
+    runtime::{Request, Runtime, failure::damaged},
 };
 
 /// Records that are read at once.
@@ -61,16 +61,18 @@ impl Runtime {
         benchmark.trial_id = None;
         benchmark.role = Some(BenchmarkRole::Candidate);
         let (created, written) = match self.kept(request, &blob).await? {
-            Some((content, meta)) => (meta.created, serde_json::from_slice(&content).map_err(unreadable)?),
+            Some((content, meta)) => (meta.created, serde_json::from_slice(&content).map_err(damaged)?),
             None => {
                 let rows = |trials: &[Trial]| trials.iter().map(Row::from).collect::<Vec<_>>();
                 let (baseline, candidate) = (rows(&baseline), rows(&candidate));
                 let outcome = compare(&baseline, &candidate);
                 let format = "cadre-comparison/1".to_owned();
                 let written = Written { format, baseline, candidate, outcome };
-                let content = serde_json::to_vec(&written).map_err(unreadable)?;
-                let meta = self.write_json(request, &blob, &session, content).await?;
-                (meta.created, written)
+                let content = serde_json::to_vec(&written).map_err(damaged)?;
+                match self.write_first(request, &blob, &session, content).await? {
+                    (None, meta) => (meta.created, written),
+                    (Some(first), meta) => (meta.created, serde_json::from_slice(&first).map_err(damaged)?),
+                }
             }
         };
         let Outcome { baseline, candidate, comparison } = written.outcome;

@@ -75,6 +75,8 @@ impl Runtime {
             Some(cursor) => cursor,
             None => self.end_of_feed(request, &trial.session).await?,
         };
+        // All tries under one key write the same trajectory.
+        let to = self.first_found(request, to).await?;
         let mut trajectory = Trajectory::new(trial.session.clone());
         let mut measure = Measure::default();
         let trimmed = self
@@ -91,7 +93,7 @@ impl Runtime {
                 measure.finish(trimmed.is_some(), elsewhere)
             }
         };
-        self.write_json(request, blob, &trial.session, trajectory.finish().map_err(full)?).await?;
+        self.write_first(request, blob, &trial.session, trajectory.finish().map_err(full)?).await?;
         let (mut gaps, mut missing) = (Vec::new(), Vec::new());
         gaps.push(KnownGap::unknown(
             "decisionInputs.p0QcGateRegressionCount",

@@ -18,12 +18,16 @@ use crate::{
         Selection,
         replay::{self, Models},
     },
-    fact::id::{SessionId, SubagentId, TaskId, ThreadId},
-    runtime::{Request, Runtime, jobs, load::List, request::unreadable, tasks},
-    view::{
-        JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
-        snapshot::{Publisher, ThreadTurns},
+    fact::id::{SessionId, SubagentId, TaskId},
+    runtime::{
+        Request, Runtime,
+        failure::{undecodable, unreadable},
+        jobs,
+        load::List,
+        snapshots::Newest,
+        tasks,
     },
+    view::{JobView, SessionSnapshot, SessionView, SubagentView, TaskView, Window, snapshot::ThreadTurns},
 };
 
 /// Views of a kind that are recorded: what can be read within the life of one transaction, five seconds.
@@ -45,13 +49,13 @@ impl Runtime {
         let tx = self.store.begin();
         let (state, _) = self.session(&tx, request, session).await?;
         let view = SessionView { session_id: Some(session.clone()), ..state.view.0 };
-        let cursor = self.feed(request.caller, session).snapshot_cursor(&tx).await.map_err(unreadable)?;
         let mut models = Models::default();
         let mut recent = Vec::with_capacity(view.threads.len());
         let window = Window::default();
         for thread in &view.threads {
-            let mut all = self.turns_over(&tx, request, session, &thread.thread_id).await?;
-            self.say_rolled_back(&tx, request, session, thread, &mut all).await?;
+            let bounds = (TURNS_MAX, usize::MAX);
+            let over = self.ended_turns(&tx, request, session, thread, None, bounds).await?;
+            let all = over.turns;
             let skipped = all.len().saturating_sub(window.turns);
             recent.push(ThreadTurns {
                 thread_id: thread.thread_id.clone(),
@@ -61,35 +65,22 @@ impl Runtime {
             count_omitted(&mut models, "turns", thread.turn_count, all.len());
             models.turns.insert(thread.thread_id.to_string(), all.iter().map(json).collect());
         }
-        let task_counts = self.counts(&tx, request, session, "tasks").await?;
-        let subagent_counts = self.counts(&tx, request, session, "subagents").await?;
-        let job_counts = self.counts(&tx, request, session, "jobs").await?;
         let tasks = self.task_views(&tx, request, session, &selection.tasks).await?;
         let subagents = self.subagent_views(&tx, request, session, &selection.subagents).await?;
-        count_omitted(&mut models, "tasks", total(&task_counts), tasks.len());
-        count_omitted(&mut models, "subagents", total(&subagent_counts), subagents.len());
         let jobs = self.newest_job_states(&tx, request, session, VIEWS_MAX).await?;
         models.items = Some(self.item_views(&tx, request, &jobs, &mut models).await?);
         let jobs: Vec<_> = jobs.into_iter().map(jobs::served).collect();
-        count_omitted(&mut models, "jobs", total(&job_counts), jobs.len());
-        let recent_subagents = subagents[subagents.len().saturating_sub(window.subagents)..].to_vec();
-        let newest = tasks.len().saturating_sub(window.tasks);
-        let parts = SnapshotParts {
-            publisher: Publisher {
-                runtime_id: self.publisher().runtime_id.clone(),
-                schema_version: self.publisher().schema_version.clone(),
-            },
-            session_id: session.clone(),
-            view,
+        let newest = Newest {
             turns: recent,
-            tasks: tasks[newest..].to_vec(),
-            task_counts,
-            subagent_counts,
-            subagents: recent_subagents,
-            job_counts,
-            jobs: jobs[jobs.len().saturating_sub(window.jobs)..].to_vec(),
-            cursor: Some(cursor),
+            tasks: last(&tasks, window.tasks),
+            subagents: last(&subagents, window.subagents),
+            jobs: last(&jobs, window.jobs),
         };
+        let parts = self.parts(&tx, request, view, newest).await?;
+        let cursor = parts.cursor.unwrap_or(Cursor::START);
+        count_omitted(&mut models, "tasks", total(&parts.task_counts), tasks.len());
+        count_omitted(&mut models, "subagents", total(&parts.subagent_counts), subagents.len());
+        count_omitted(&mut models, "jobs", total(&parts.job_counts), jobs.len());
         models.window = replay::Window {
             turns: window.turns,
             tasks: window.tasks,
@@ -106,31 +97,6 @@ impl Runtime {
         let job_id = |view: &JobView| view.job_id.as_ref().map(ToString::to_string);
         models.jobs = Some(jobs.iter().filter_map(|view| Some((job_id(view)?, json(view)))).collect());
         Ok((cursor, models))
-    }
-
-    /// The last turns of a thread that are over.
-    async fn turns_over(
-        &self,
-        tx: &Transaction,
-        request: &Request<'_>,
-        session: &SessionId,
-        thread: &ThreadId,
-    ) -> Result<Vec<TurnView>, Error> {
-        let prefix = keys::data(&request.caller.tenant, &records::turns(session, thread));
-        let mut range = KeyRange::prefix(prefix.to_vec());
-        let mut turns = Vec::new();
-        loop {
-            let read = RangeRead::new(range.clone()).limit(TURNS_MAX - turns.len()).reverse();
-            let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
-            for pair in &page.pairs {
-                turns.push(rmp_serde::from_slice::<TurnView>(&pair.value).map_err(unreadable)?);
-                range.end = pair.key.clone();
-            }
-            if !page.more || turns.len() >= TURNS_MAX {
-                turns.reverse();
-                return Ok(turns);
-            }
-        }
     }
 
     /// The newest tasks of a session, and those that were asked for, in the order of their ids.
@@ -195,7 +161,7 @@ impl Runtime {
                 let read = RangeRead::new(range.clone()).limit(room - views.len());
                 let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
                 for pair in &page.pairs {
-                    views.push(json(&job::decode_view(&pair.value).map_err(unreadable)?));
+                    views.push(json(&job::decode_view(&pair.value).map_err(undecodable)?));
                     range.begin = key_after(&pair.key);
                 }
                 if !page.more {
@@ -229,6 +195,11 @@ impl Runtime {
 fn with_asked<I: AsRef<str>>(ids: Vec<String>, asked: &BTreeSet<I>) -> Vec<String> {
     let asked = asked.iter().map(|id| id.as_ref().to_owned());
     ids.into_iter().chain(asked).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The last of those that there are.
+fn last<T: Clone>(all: &[T], count: usize) -> Vec<T> {
+    all[all.len().saturating_sub(count)..].to_vec()
 }
 
 fn total(counts: &BTreeMap<String, i64>) -> u64 {

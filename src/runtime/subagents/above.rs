@@ -4,7 +4,7 @@ use super::super::{Request, Runtime};
 use crate::{
     control::{Error, args::SpawnSubagent},
     entity::{JobItem, Parent, Session, Subagent, Task, kind, session},
-    fact::id::{SessionId, SubagentId, TaskId, TurnId},
+    fact::id::{SessionId, SubagentId, TaskId, ThreadId, TurnId},
 };
 
 impl Runtime {
@@ -118,6 +118,17 @@ impl Runtime {
         let first = self.first_event_of(request, session, turn).await?;
         let runner = first.as_ref().and_then(|event| event.stream.split_once(':'));
         Ok(runner.map(|(kind, id)| (kind.to_owned(), id.to_owned())))
+    }
+
+    /// The thread that a turn is of, if there is such a turn.
+    pub(in crate::runtime) async fn thread_of_turn(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<ThreadId>, Error> {
+        let first = self.first_event_of(request, session, turn).await?;
+        Ok(first.and_then(|event| event.fact.ids.thread().cloned()))
     }
 }
 

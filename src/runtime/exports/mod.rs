@@ -8,7 +8,7 @@ use cadre_cluster::feed::Cursor;
 use tokio::sync::SemaphorePermit;
 
 pub(super) use self::record::as_command;
-use super::{Request, Runtime, request::unreadable};
+use super::{Request, Runtime, failure::of_blob};
 use crate::{
     blob::BlobError,
     control::{
@@ -232,7 +232,7 @@ impl Runtime {
             match self.blobs.meta(&request.caller.tenant, blob).await {
                 Ok(_) => {}
                 Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => missing.push(blob.to_string()),
-                Err(error) => return Err(unreadable(error)),
+                Err(error) => return Err(of_blob(error)),
             }
         }
         Ok(missing)
