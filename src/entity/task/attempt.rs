@@ -245,6 +245,10 @@ impl Step<'_> {
         }
         self.work.attempts_spent = 0;
         self.work.ending = None;
+        self.work.children.forget_order();
+        if let Some(run) = self.work.attempt.as_mut().and_then(|attempt| attempt.agent.as_mut()) {
+            run.children.forget_order();
+        }
         self.reopen(Some(self.work.status));
         let retrying = TaskRetrying {
             status: TaskStatus::Retrying,

@@ -193,9 +193,10 @@ impl Step<'_> {
                 self.settle();
             }
             Message::ChildReopened { ref parent, ref again } if parent.turn.is_none() => {
+                let order = self.order();
+                self.work.children.stand_under(order.as_ref());
                 self.work.children.reopened(parent.group, from, again, &mut self.draft);
                 self.reopen(None);
-                self.close_reopened();
             }
             Message::Start(start) => self.refuse_second_parent(*start),
             message => self.run_message(from, message),
@@ -217,13 +218,13 @@ impl Step<'_> {
         if !is_ours {
             return;
         }
-        let goes_on_again = matches!(message, Message::ChildReopened { .. });
         let ending = match message {
             Message::ChildEnded { parent, id, status, live, .. } => {
                 run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
             }
             Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
             Message::ChildReopened { parent, again } => {
+                run.children.stand_under(self.order().as_ref());
                 run.take_child_reopened(parent.group, from, &again, &mut self.draft)
             }
             _ => run.advance(&mut self.draft),
@@ -233,9 +234,6 @@ impl Step<'_> {
             self.reopen(None);
         }
         self.attempt_ended(ending);
-        if goes_on_again {
-            self.close_reopened();
-        }
         self.settle();
     }
 

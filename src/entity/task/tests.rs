@@ -7,14 +7,26 @@ use super::{Command, Task};
 use crate::{
     control,
     entity::{
-        Child, Close, Lineage, Message, Named, Start, kind,
+        Child, Close, Lineage, Message, Named, Parent, Reopened, Slot, Start, kind,
         stage::{self, Stage, classes, session_id, somebody},
     },
     exec::Source,
-    fact::{id::TaskId, status::TaskStatus},
+    fact::{
+        Part,
+        id::TaskId,
+        status::{SubagentStatus, TaskStatus},
+    },
 };
 
 fn stage(more: Value) -> Stage<Task> {
+    stage_of(more, Vec::new())
+}
+
+fn scripted(steps: &Value) -> Stage<Task> {
+    stage_of(json!({ "agent": "scripted" }), stage::script(steps))
+}
+
+fn stage_of(more: Value, input: Vec<Part>) -> Stage<Task> {
     let mut args = json!({ "objective": "o" });
     args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let start = Start {
@@ -22,7 +34,7 @@ fn stage(more: Value) -> Stage<Task> {
         parent: None,
         lineage: Lineage::default(),
         agent: "scripted".into(),
-        input: Source::Inline(Vec::new()),
+        input: Source::Inline(input),
         depth: 0,
         what: Child::Task(Named(Box::new(control::parse(args).unwrap()))),
         budget: None,
@@ -125,11 +137,11 @@ fn a_task_that_nobody_made_says_so_to_who_waits_and_nothing_else() {
 fn a_message_of_a_child_that_it_never_had_changes_no_count() {
     let mut stage = stage(json!({}));
     let from = somebody(kind::TASK, "task_strange");
-    let parent = crate::entity::Slot { turn: None, group: 4 };
+    let parent = Slot { turn: None, group: 4 };
     let ended = Message::ChildEnded {
         parent,
         id: "task_strange".into(),
-        status: crate::fact::status::SubagentStatus::Failed,
+        status: SubagentStatus::Failed,
         live: false,
         error: None,
     };
@@ -137,4 +149,39 @@ fn a_message_of_a_child_that_it_never_had_changes_no_count() {
     assert!(classes(&told).is_empty());
     stage.complete();
     assert_eq!(stage.status(), TaskStatus::Completed);
+}
+
+#[test]
+fn p11_an_order_to_close_holds_for_all_below_a_task_whichever_part_of_it_is_still_open() {
+    let mut stage = scripted(&json!([{ "spawn": { "count": 2, "script": [], "join": "none" } }]));
+    assert_eq!(stage.status(), TaskStatus::Completed);
+    stage.tell(Command::Cancel { reason: Some("enough".into()), propagate: true, by: by() });
+    assert_eq!(stage.closes().len(), 2);
+    // What its attempt has started is being closed, and a part of it that had failed goes on.
+    let again = |was_closed| {
+        let again = Reopened { id: "task_part".into(), ended_as: Some(SubagentStatus::Failed), was_closed };
+        Message::ChildReopened { parent: Slot { turn: None, group: 0 }, again }
+    };
+    for was_closed in [true, false] {
+        stage.hear(again(was_closed));
+        assert_eq!(stage.closes(), [("sub_somebody".to_owned(), Some("enough".to_owned()))]);
+    }
+}
+
+#[test]
+fn p11_a_task_that_was_cancelled_alone_and_is_then_closed_with_its_parent_passes_that_on() {
+    let mut stage = stage(json!({}));
+    let above = Slot { turn: None, group: 0 };
+    stage.state.work.as_mut().unwrap().parent =
+        Some(Parent { address: somebody(kind::SUBAGENT, "sub_somebody"), slot: above.clone() });
+    let args = json!({ "sessionId": "sess_stage", "taskId": "task_stage", "input": [{ "type": "text", "text": "[]" }] });
+    let args = Named(Box::new(control::parse(args).unwrap()));
+    stage.tell(Command::Spawn { args, source: Source::text("[]") });
+    stage.tell(Command::Cancel { reason: None, propagate: false, by: by() });
+    assert_eq!((stage.status(), stage.closes().len()), (TaskStatus::Cancelled, 0));
+    stage.hear(Message::Close(Close { reason: Some("enough".into()), by: by() }));
+    assert_eq!(stage.closes().len(), 1);
+    let again = Reopened { id: "sub_1".into(), ended_as: Some(SubagentStatus::Failed), was_closed: false };
+    stage.hear(Message::ChildReopened { parent: above, again });
+    assert_eq!(stage.closes(), [("sub_somebody".to_owned(), Some("enough".to_owned()))]);
 }

@@ -2,9 +2,9 @@
 
 use cadre_cluster::address::Address;
 
-use super::{Ending, Phase, Run, Source};
+use super::{Ending, Run, Source};
 use crate::{
-    entity::{Child, Close, Reopened, Start},
+    entity::{Child, Reopened, Start},
     exec::{Draft, Group, OpenCall, ToolOutput, call::CallState, children::Names},
     fact::status::SubagentStatus,
 };
@@ -83,7 +83,7 @@ impl Run {
         self.advance(draft)
     }
 
-    /// A child that had ended goes on, and is closed again if everything else is.
+    /// A child that had ended goes on, and is closed again if the others were told to close.
     pub fn take_child_reopened(
         &mut self,
         group: u32,
@@ -92,12 +92,6 @@ impl Run {
         draft: &mut Draft<'_>,
     ) -> Option<Ending> {
         self.children.reopened(group, child, again, draft);
-        if self.phase == Phase::Closing
-            && let Some(ending) = &self.ending
-        {
-            let by = ending.by.clone().unwrap_or_else(|| "parent".into());
-            self.children.close(&Close { reason: ending.reason.clone(), by });
-        }
         self.advance(draft)
     }
 }

@@ -115,10 +115,12 @@ impl Run {
         run
     }
 
-    /// Another attempt at the same work keeps what is known of failures, and children that live on.
+    /// Another attempt at the same work keeps what is known of failures, and children that live on. What the former one was
+    /// told does not hold for it.
     pub fn after(mut self, former: &Self) -> Self {
         self.failures = former.failures.clone();
         self.children = former.children.clone();
+        self.children.forget_order();
         self
     }
 
