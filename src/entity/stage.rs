@@ -31,6 +31,8 @@ pub struct Stage<E: Entity> {
     pub timers: BTreeMap<String, Timestamp>,
     /// The effects that it has started.
     pub effects: Vec<String>,
+    /// How much its record may still grow.
+    pub room_bytes: usize,
     entity: E,
     address: Address,
     now: Timestamp,
@@ -78,6 +80,7 @@ where
             sent: Vec::new(),
             timers: BTreeMap::new(),
             effects: Vec::new(),
+            room_bytes: 64 * 1024,
             entity,
             address,
             now: Timestamp(1_778_493_600_000),
@@ -103,7 +106,7 @@ where
             now: self.now,
             seed: self.seed,
             trace: None,
-            room_bytes: 64 * 1024,
+            room_bytes: self.room_bytes,
         };
         let decision = self.entity.decide(&self.state, input, &moment)?;
         for (to, body) in decision.messages() {
@@ -131,6 +134,18 @@ where
     pub fn hear(&mut self, message: Message) -> Vec<Fact> {
         let from = somebody(kind::SUBAGENT, "sub_somebody");
         self.give(Input::Message { from, message }).unwrap().1
+    }
+
+    /// Hears what it has told itself so far. How many messages that was.
+    pub fn go_on(&mut self) -> usize {
+        let (own, others) = self.sent.drain(..).partition(|(to, _)| *to == self.address);
+        self.sent = others;
+        let own: Vec<(Address, Message)> = own;
+        let many = own.len();
+        for (from, message) in own {
+            self.give(Input::Message { from, message }).unwrap();
+        }
+        many
     }
 
     /// What it tells when a timer is due.

@@ -40,7 +40,7 @@ pub(super) fn decide(
         Some(work) => {
             let mut draft = draft;
             draft.room = room(work);
-            Step { work: work.clone(), draft, view: &state.view }
+            Step { work: work.clone(), draft, view: &state.view, looks_again: false }
         }
         None => {
             let work = Work {
@@ -52,7 +52,7 @@ pub(super) fn decide(
                 loose: Children::default(),
                 named: Default::default(),
             };
-            let mut step = Step { work, draft, view: &state.view };
+            let mut step = Step { work, draft, view: &state.view, looks_again: false };
             match &input {
                 Input::Command(Command::Create(args)) => step.create(&args.0),
                 Input::Command(Command::Submit { args, .. }) => {
@@ -116,11 +116,16 @@ pub(super) struct Step<'a> {
     pub work: Work,
     pub draft: Draft<'a>,
     pub view: &'a SessionView,
+    /// Whether turns that wait for room are looked at again in a step of its own.
+    pub looks_again: bool,
 }
 
 impl Step<'_> {
     fn decision(mut self) -> Decision<Session> {
         self.keep_finished_turns();
+        if self.looks_again && self.has_next() {
+            self.draft.go_on(Message::GoOn { turn: None });
+        }
         self.draft.decision(Some(self.work))
     }
 

@@ -149,6 +149,8 @@ impl Step<'_> {
         if first {
             self.interrupt_running(index, "a newer turn takes its place", "submit");
         }
+        // When it waits for room alone, what this step has taken for it may be more than it needs.
+        self.looks_again = true;
         let waits = self.work.threads[index].queue.iter().position(|queued| queued.turn == turn);
         waits.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX))
     }
@@ -223,10 +225,16 @@ impl Step<'_> {
     /// be looked at then.
     pub(super) fn start_next_with_room(&mut self) {
         self.start_next();
-        let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
-        if self.running() < RUNS_MAX && self.work.threads.iter().any(waits) {
-            self.draft.go_on(Message::GoOn { turn: None });
-        }
+        self.looks_again = true;
+    }
+
+    /// Whether a turn waits for nothing but room.
+    pub(super) fn has_next(&self) -> bool {
+        self.running() < RUNS_MAX && self.next_thread().is_some()
+    }
+
+    fn next_thread(&self) -> Option<usize> {
+        self.work.threads.iter().position(|thread| thread.run.is_none() && !thread.queue.is_empty())
     }
 
     /// Starts waiting turns, as many as may run.
@@ -236,8 +244,7 @@ impl Step<'_> {
             && self.draft.spare > TURN_BYTES_MAX
             && !is_on(Sabotage::QueueStandsStill)
         {
-            let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
-            let Some(index) = self.work.threads.iter().position(waits) else { return };
+            let Some(index) = self.next_thread() else { return };
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };
             self.tell_queue(index, QueueChange::Started, Some(queued.turn.clone()), None);
             self.begin(index, queued);
@@ -357,7 +364,7 @@ impl Step<'_> {
         found.ok_or_else(|| Error::not_found("queued turn", turn.as_str()))
     }
 
-    /// A turn that never ran is over.
+    /// A turn that never ran is over. What it took is room for others.
     pub(super) fn cancel_queued(
         &mut self,
         index: usize,
@@ -366,6 +373,7 @@ impl Step<'_> {
         reason: Option<&str>,
         by: &str,
     ) {
+        self.looks_again = true;
         self.draft.cancel_timer(format!("{turn}/deadline"));
         let code = if status == TurnStatus::TimedOut { "deadline_exceeded" } else { "cancelled" };
         let failed = TurnFailed {

@@ -73,6 +73,12 @@ impl Stage<Session> {
         }
     }
 
+    fn queue(&self, thread: &str) -> Vec<TurnId> {
+        let threads = &self.state.work.as_ref().unwrap().threads;
+        let thread = threads.iter().find(|other| other.id.as_str() == thread).unwrap();
+        thread.queue.iter().map(|queued| queued.turn.clone()).collect()
+    }
+
     fn interrupt(&mut self, turn: &TurnId) {
         let args = json!({ "sessionId": "sess_stage", "turnId": turn.as_str() });
         let args = Named(Box::new(control::parse(args).unwrap()));
@@ -394,4 +400,52 @@ fn p9_a_state_stays_small_whatever_its_runs_wait_for() {
     assert_eq!(stage.count("turn.started"), 12);
     let bytes = stage.stored_bytes();
     assert!(bytes < 90 * 1024, "{bytes} bytes");
+}
+
+/// What a session keeps free, and so much more.
+fn room(bytes: usize) -> usize {
+    12 * 1024 + bytes
+}
+
+#[test]
+fn p7_a_turn_that_waits_for_room_alone_runs_when_the_room_is_there() {
+    let mut stage = stage();
+    stage.submit("thrd_1", json!([]));
+    // Enough for a turn, but not for what is set aside when it is taken and again when it begins.
+    stage.room_bytes = room(3_000);
+    stage.submit("thrd_1", json!([{ "say": "x" }]));
+    assert_eq!(stage.count("turn.started"), 1);
+    while stage.go_on() > 0 {}
+    assert_eq!(stage.count("turn.completed"), 2);
+}
+
+#[test]
+fn p7_what_is_taken_out_of_the_queue_makes_room_for_what_waits_in_another_thread() {
+    let thread = || ThreadId::parse("thrd_1").unwrap();
+    let remove = |turn| Command::RemoveQueued { thread: thread(), turn, by: "test".into() };
+    let clear = || {
+        let args = json!({ "sessionId": "sess_stage", "threadId": "thrd_1", "turnId": "turn_none", "clearQueue": true });
+        let args = Named(Box::new(control::parse(args).unwrap()));
+        Command::Interrupt { args, by: "test".into() }
+    };
+    let ways: [&dyn Fn(&mut Stage<Session>, TurnId); 4] = [
+        &|stage, turn| drop(stage.give(Input::Command(remove(turn))).unwrap()),
+        &|stage, _| drop(stage.give(Input::Command(clear())).unwrap()),
+        &|stage, turn| stage.interrupt(&turn),
+        &|stage, turn| drop(stage.due(&format!("{turn}/deadline"))),
+    ];
+    for (way, take_out) in ways.into_iter().enumerate() {
+        let mut stage = stage();
+        stage.submit("thrd_1", json!([{ "sleep": 60_000 }]));
+        let waits = stage.submit("thrd_1", json!([]));
+        stage.room_bytes = room(3_000);
+        stage.submit("thrd_2", json!([{ "say": "x" }]));
+        stage.room_bytes = room(1_000);
+        while stage.go_on() > 0 {}
+        assert_eq!(stage.count("turn.started"), 1, "there is no room for the other");
+        take_out(&mut stage, waits);
+        stage.room_bytes = room(3_000);
+        while stage.go_on() > 0 {}
+        assert_eq!(stage.count("turn.started"), 2, "way {way}");
+    }
 }
