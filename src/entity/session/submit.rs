@@ -24,6 +24,8 @@ const INLINE_BYTES_MAX: usize = 24 * 1024;
 const RUNS_MAX: usize = 12;
 /// How many turns that callers have named are remembered.
 const NAMED_MAX: usize = 64;
+/// Before it comes only what is put to the front later.
+const RANK_FIRST: u8 = 0;
 /// How much of its input a turn's first fact shows.
 const SHOWN_BYTES_MAX: usize = 4 * 1024;
 
@@ -133,11 +135,13 @@ impl Step<'_> {
             return None;
         }
         let queue = &mut self.work.threads[index].queue;
-        let at = if first {
-            0
+        // Who was put to the front is not overtaken by whoever comes later and is more urgent.
+        let (rank, at) = if first {
+            (RANK_FIRST, 0)
         } else {
-            queue.iter().position(|other| other.rank > queued.rank).unwrap_or(queue.len())
+            (queued.rank, queue.iter().position(|other| other.rank > queued.rank).unwrap_or(queue.len()))
         };
+        let queued = Queued { rank, ..queued };
         if let Some(deadline) = queued.deadline {
             self.draft.set_timer(format!("{turn}/deadline"), deadline);
         }
@@ -349,7 +353,7 @@ impl Step<'_> {
         let index = self.thread(thread)?;
         let at = self.queued_at(index, turn)?;
         if let Some(queued) = self.work.threads[index].queue.remove(at) {
-            self.work.threads[index].queue.push_front(queued);
+            self.work.threads[index].queue.push_front(Queued { rank: RANK_FIRST, ..queued });
         }
         self.tell_queue(index, QueueChange::Promoted, Some(turn.clone()), None);
         Ok(Reply::Done)
@@ -422,7 +426,7 @@ impl Step<'_> {
 /// How urgent a turn is: smaller comes first.
 fn rank(priority: Option<&str>) -> u8 {
     match priority {
-        Some("urgent" | "high") => 0,
+        Some("urgent" | "high") => RANK_FIRST,
         Some("low" | "background") => 2,
         _ => 1,
     }

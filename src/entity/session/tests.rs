@@ -62,7 +62,11 @@ fn stage() -> Stage<Session> {
 
 impl Stage<Session> {
     fn submit(&mut self, thread: &str, steps: Value) -> TurnId {
-        let args = json!({ "sessionId": "sess_stage", "threadId": thread, "agent": "scripted", "input": [{ "type": "text", "text": "-" }] });
+        self.submit_with(thread, steps, json!({}))
+    }
+
+    fn submit_with(&mut self, thread: &str, steps: Value, options: Value) -> TurnId {
+        let args = json!({ "sessionId": "sess_stage", "threadId": thread, "agent": "scripted", "input": [{ "type": "text", "text": "-" }], "options": options });
         let mut args: control::args::SubmitTurn = control::parse(args).unwrap();
         args.input.clear();
         let source = Source::Inline(script(&steps));
@@ -448,4 +452,26 @@ fn p7_what_is_taken_out_of_the_queue_makes_room_for_what_waits_in_another_thread
         while stage.go_on() > 0 {}
         assert_eq!(stage.count("turn.started"), 2, "way {way}");
     }
+}
+
+#[test]
+fn a_turn_that_was_put_to_the_front_or_interrupts_is_not_overtaken_by_an_urgent_one() {
+    let mut stage = stage();
+    stage.submit("thrd_1", json!([{ "spawn": { "count": 1, "script": [] } }]));
+    let priority = |priority: &str| json!({ "priority": priority });
+    let normal = stage.submit("thrd_1", json!([]));
+    let low = stage.submit_with("thrd_1", json!([]), priority("low"));
+    let thread = ThreadId::parse("thrd_1").unwrap();
+    let promote = Command::PromoteQueued { thread, turn: low.clone(), by: "test".into() };
+    stage.give(Input::Command(promote)).unwrap();
+    let high = stage.submit_with("thrd_1", json!([]), priority("high"));
+    assert_eq!(stage.queue("thrd_1"), [low.clone(), high.clone(), normal.clone()]);
+    let interrupts =
+        stage.submit_with("thrd_1", json!([]), json!({ "whenBusy": "interrupt", "priority": "low" }));
+    let later = stage.submit_with("thrd_1", json!([]), priority("urgent"));
+    assert_eq!(
+        stage.queue("thrd_1"),
+        [interrupts, low, high, later, normal],
+        "the running turn is being closed"
+    );
 }
