@@ -428,6 +428,12 @@ impl Step<'_> {
     /// The running turn of a thread may have ended: the next one begins.
     pub(super) fn ended(&mut self, index: usize, ending: Option<Ending>) {
         let Some(ending) = ending else { return };
+        self.over(index, &ending);
+        self.start_next_with_room();
+    }
+
+    /// What is kept of a turn that has ended.
+    pub(super) fn over(&mut self, index: usize, ending: &Ending) {
         let thread = &mut self.work.threads[index];
         if let Some(run) = thread.run.take() {
             thread.unfinished = (ending.status != TurnStatus::Completed).then(|| super::Unfinished {
@@ -441,7 +447,6 @@ impl Step<'_> {
                 thread.lingering.push(run.remains());
             }
         }
-        self.start_next_with_room();
     }
 }
 

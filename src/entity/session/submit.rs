@@ -132,6 +132,9 @@ impl Step<'_> {
         if is_free {
             self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
             self.begin(index, queued);
+            if self.work.threads[index].run.is_none() {
+                self.start_next_with_room();
+            }
             return None;
         }
         let queue = &mut self.work.threads[index].queue;
@@ -249,12 +252,20 @@ impl Step<'_> {
             && !is_on(Sabotage::QueueStandsStill)
         {
             let Some(index) = self.next_thread() else { return };
+            // Turns may end as they begin, so a whole queue could pass by.
+            if self.draft.quota.answers == 0 {
+                self.looks_again = true;
+                return;
+            }
+            self.draft.quota.answers -= 1;
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };
             self.tell_queue(index, QueueChange::Started, Some(queued.turn.clone()), None);
             self.begin(index, queued);
         }
     }
 
+    /// The next turn of a thread. It may have ended when this returns; the one behind it is not begun here, so that a queue
+    /// of turns that all end at once does not nest.
     fn begin(&mut self, index: usize, queued: Queued) {
         self.work.threads[index].unfinished = None;
         let history = self.history(index);
@@ -275,8 +286,8 @@ impl Step<'_> {
         let mut run = Run::begin(new, "queue", true, &mut self.draft);
         let ending = run.advance(&mut self.draft);
         self.work.threads[index].run = Some(run);
-        if ending.is_some() {
-            self.ended(index, ending);
+        if let Some(ending) = ending {
+            self.over(index, &ending);
         }
     }
 

@@ -66,7 +66,11 @@ impl Stage<Session> {
     }
 
     fn submit_with(&mut self, thread: &str, steps: Value, options: Value) -> TurnId {
-        let args = json!({ "sessionId": "sess_stage", "threadId": thread, "agent": "scripted", "input": [{ "type": "text", "text": "-" }], "options": options });
+        self.submit_to("scripted", thread, steps, options)
+    }
+
+    fn submit_to(&mut self, agent: &str, thread: &str, steps: Value, options: Value) -> TurnId {
+        let args = json!({ "sessionId": "sess_stage", "threadId": thread, "agent": agent, "input": [{ "type": "text", "text": "-" }], "options": options });
         let mut args: control::args::SubmitTurn = control::parse(args).unwrap();
         args.input.clear();
         let source = Source::Inline(script(&steps));
@@ -474,4 +478,28 @@ fn a_turn_that_was_put_to_the_front_or_interrupts_is_not_overtaken_by_an_urgent_
         [interrupts, low, high, later, normal],
         "the running turn is being closed"
     );
+}
+
+#[test]
+fn p9_a_queue_of_turns_that_all_end_as_they_begin_neither_nests_nor_passes_by_in_one_step() {
+    const TURNS: usize = 256;
+    let queue = || {
+        let mut stage = stage();
+        let first = stage.submit("thrd_1", json!([{ "sleep": 60_000 }]));
+        for _ in 0..TURNS {
+            stage.submit_to("nobody", "thrd_1", json!([]), json!({}));
+        }
+        stage.interrupt(&first);
+        loop {
+            let before = stage.count("turn.failed");
+            let heard = stage.go_on();
+            assert!(stage.count("turn.failed") <= before + 40 * heard.max(1), "too much for one step");
+            if heard == 0 {
+                break;
+            }
+        }
+        assert_eq!(stage.count("turn.failed"), 1 + TURNS);
+    };
+    // A frame for each of them would not fit.
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(queue).unwrap().join().unwrap();
 }
