@@ -375,9 +375,14 @@ impl Children {
             names.push((child.kind().to_owned(), child.id().to_owned()));
             (group.count, group.started) = (group.count + 1, group.started + 1);
         } else if self.order.is_none() {
-            let reason = Some("too many go on again at once below its parent".to_owned());
-            draft.send(child.clone(), Message::Close(Close { reason, by: "runtime".into() }));
+            draft.send(child.clone(), Message::Close(Self::no_room()));
         }
+    }
+
+    /// What is told to a child that goes on again and cannot be remembered: nobody could close it later.
+    pub fn no_room() -> Close {
+        let reason = Some("too many go on again at once below its parent".to_owned());
+        Close { reason, by: "runtime".into() }
     }
 
     /// The result of a group is known, and its call needs it no more.

@@ -101,6 +101,8 @@ pub(super) fn decide(
 
 /// What the calls of all runs of a session may take of its state.
 const CALLS_BYTES_MAX: usize = 8 * 1024;
+/// What is left of a turn, without its children.
+const LEFT_BYTES_MAX: usize = 512;
 /// How many groups of children of all its turns may be open.
 const GROUPS_MAX: usize = 128;
 
@@ -343,6 +345,9 @@ impl Step<'_> {
             (Some(index), _) => index,
             // A turn that was over with everybody below: somebody goes on, and an interrupt has to reach that.
             (None, Message::ChildReopened { .. }) if !self.work.threads.is_empty() => {
+                if !self.draft.take_spare(LEFT_BYTES_MAX) {
+                    return self.draft.send(from.clone(), Message::Close(Children::no_room()));
+                }
                 let thread = &mut self.work.threads[0];
                 thread.lingering.push(Run::left_of(thread.id.clone(), turn.clone()));
                 0

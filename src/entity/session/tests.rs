@@ -503,3 +503,25 @@ fn p9_a_queue_of_turns_that_all_end_as_they_begin_neither_nests_nor_passes_by_in
     // A frame for each of them would not fit.
     std::thread::Builder::new().stack_size(1024 * 1024).spawn(queue).unwrap().join().unwrap();
 }
+
+#[test]
+fn p9_turns_of_which_somebody_goes_on_again_are_taken_up_only_while_there_is_room() {
+    let mut stage = stage();
+    stage.submit("thrd_1", json!([]));
+    let goes_on = |at: usize| {
+        let turn = TurnId::parse(&format!("turn_{at}")).unwrap();
+        let again = Reopened { id: "sub_1".into(), ended_as: Some(SubagentStatus::Failed), was_closed: true };
+        Message::ChildReopened { parent: Slot { turn: Some(turn), group: 0 }, again }
+    };
+    let room_of_the_record = 64 * 1024;
+    let mut closed = 0;
+    for at in 0..500 {
+        stage.room_bytes = room_of_the_record - stage.stored_bytes();
+        stage.hear(goes_on(at));
+        closed += stage.closes().len();
+    }
+    let taken_up = stage.state.work.as_ref().unwrap().threads[0].lingering.len();
+    assert_eq!(taken_up + closed, 500, "each is either remembered or closed again");
+    assert!(taken_up > 10 && closed > 10, "{taken_up} {closed}");
+    assert!(stage.stored_bytes() < room(0) + 44 * 1024, "{}", stage.stored_bytes());
+}
