@@ -447,6 +447,7 @@ impl Step<'_> {
                 attempt: run.attempt,
                 budget: run.budget(self.draft.engine),
                 turn: Some(run.turn.clone()),
+                model: run.model_asked().map(str::to_owned),
             });
             if run.children.live() > 0 {
                 thread.lingering.push(run.remains());

@@ -3,7 +3,7 @@
 use super::{Queued, Reply, Unfinished, decide::Step};
 use crate::{
     control::{Error, args::SubmitTurn},
-    entity::{Message, records},
+    entity::records,
     exec::{Budget, History, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
         Fact, Failure, Ids, Part,
@@ -310,7 +310,7 @@ impl Step<'_> {
         if let Some(run) = &self.work.threads[index].run {
             return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false, waits: false });
         }
-        let Some(Unfinished { agent, source, attempt, budget, .. }) =
+        let Some(Unfinished { agent, source, attempt, budget, model, .. }) =
             self.work.threads[index].unfinished.take()
         else {
             return Ok(Reply::Resumed { turn: None, started: false, waits: false });
@@ -321,15 +321,16 @@ impl Step<'_> {
             source: "resume".into(),
             input: shown,
             agent: Some(agent.clone()),
+            model: model.clone(),
             metadata: [("resumedBy".to_owned(), by.into())].into_iter().collect(),
             ..Default::default()
         };
         let queued = Queued {
             turn: turn.clone(),
             agent,
-            model: None,
+            model,
             source,
-            rank: 0,
+            rank: RANK_FIRST,
             deadline: None,
             attempt: attempt + 1,
             budget,

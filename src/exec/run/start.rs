@@ -59,6 +59,7 @@ impl Run {
             children: Children::default(),
             phase: Phase::New,
             source: new.source,
+            model_asked: new.model.clone(),
             model: new.model,
             provider: None,
             position: Vec::new(),
