@@ -268,15 +268,14 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// A worker outside has to show signs of life, if the task's constraints say so.
+    /// A worker outside has to show signs of life, if the task's constraints say so: whoever runs the next attempt.
     pub(super) fn expect_heartbeat(&mut self) {
         let is_outside = self.work.status != TaskStatus::Paused
             && self.work.attempt.as_ref().is_some_and(|attempt| attempt.open && attempt.agent.is_none());
-        let every = self.work.spec.constraints.get("heartbeatMs");
-        if let Some(ms) =
-            every.and_then(serde_json::Value::as_u64).filter(|_| is_outside && self.work.agent.is_none())
-        {
-            self.draft.set_timer("heartbeat", self.draft.now.in_ms(ms.max(1)));
+        let every = self.work.spec.constraints.get("heartbeatMs").and_then(serde_json::Value::as_u64);
+        match every.filter(|_| is_outside) {
+            Some(ms) => self.draft.set_timer("heartbeat", self.draft.now.in_ms(ms.max(1))),
+            None => self.draft.cancel_timer("heartbeat"),
         }
     }
 

@@ -40,6 +40,9 @@ impl Step<'_> {
         if args.agent.is_some() {
             self.work.agent.clone_from(&args.agent); // from the next attempt on
         }
+        if args.constraints.is_some() {
+            self.expect_heartbeat();
+        }
         let updated = TaskUpdated {
             title: args.title,
             objective: args.objective,

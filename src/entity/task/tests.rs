@@ -1,6 +1,6 @@
 //! What a task makes of what comes late, twice, or from nobody.
 
-use cadre_cluster::host::Input;
+use cadre_cluster::host::{EffectResult, Input};
 use serde_json::{Value, json};
 
 use super::{Command, Task};
@@ -10,7 +10,7 @@ use crate::{
         Child, Close, Lineage, Message, Named, Parent, Reopened, Slot, Start, kind,
         stage::{self, Stage, classes, session_id, somebody},
     },
-    exec::Source,
+    exec::{Outcome, Source},
     fact::{
         Part,
         id::TaskId,
@@ -59,6 +59,27 @@ impl Stage<Task> {
 
     fn tell(&mut self, command: Command) {
         self.give(Input::Command(command)).unwrap();
+    }
+
+    fn update(&mut self, change: Value) {
+        let mut args = json!({ "taskId": "task_stage" });
+        args.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        self.tell(Command::Update(Named(Box::new(control::parse(args).unwrap()))));
+    }
+
+    fn make_progress(&mut self) {
+        let args = control::parse(json!({ "taskId": "task_stage", "summary": "s" })).unwrap();
+        self.tell(Command::Progress(Named(Box::new(args))));
+    }
+
+    /// Somebody has looked whether it waits for itself.
+    fn looked(&mut self, found: bool) {
+        let result = EffectResult::Done(Outcome::Cycle { found });
+        self.give(Input::Effect { id: "cycle".into(), result }).unwrap();
+    }
+
+    fn looks(&self) -> usize {
+        self.effects.iter().filter(|effect| *effect == "cycle").count()
     }
 
     fn complete(&mut self) {
@@ -184,4 +205,19 @@ fn p11_a_task_that_was_cancelled_alone_and_is_then_closed_with_its_parent_passes
     let again = Reopened { id: "sub_1".into(), ended_as: Some(SubagentStatus::Failed), was_closed: false };
     stage.hear(Message::ChildReopened { parent: above, again });
     assert_eq!(stage.closes(), [("sub_somebody".to_owned(), Some("enough".to_owned()))]);
+}
+
+#[test]
+fn p6_a_worker_outside_that_shows_signs_of_life_is_not_lost_whoever_is_to_run_the_next_attempt() {
+    let mut stage = stage(json!({ "constraints": { "heartbeatMs": 500 } }));
+    stage.update(json!({ "agent": "scripted" }));
+    for _ in 0..3 {
+        stage.pass(400);
+        stage.make_progress();
+        assert_eq!(stage.timers.get("heartbeat"), Some(&stage.now().in_ms(500)));
+    }
+    stage.update(json!({ "constraints": {} }));
+    assert_eq!(stage.timers.get("heartbeat"), None, "nobody asks for signs of life any more");
+    stage.update(json!({ "constraints": { "heartbeatMs": 100 } }));
+    assert_eq!(stage.timers.get("heartbeat"), Some(&stage.now().in_ms(100)));
 }
