@@ -262,6 +262,7 @@ impl Step<'_> {
         self.work.wanted = true;
         if self.is_blocked() {
             self.tell_blocked();
+            self.look_for_cycle();
         } else {
             self.start_attempt();
         }

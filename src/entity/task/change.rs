@@ -122,6 +122,9 @@ impl Step<'_> {
         }
         self.expect_heartbeat();
         self.unblock();
+        if self.work.status == TaskStatus::Blocked {
+            self.look_for_cycle(); // whoever looked meanwhile found it paused
+        }
         self.go_on();
         Ok(())
     }

@@ -221,3 +221,20 @@ fn p6_a_worker_outside_that_shows_signs_of_life_is_not_lost_whoever_is_to_run_th
     stage.update(json!({ "constraints": { "heartbeatMs": 100 } }));
     assert_eq!(stage.timers.get("heartbeat"), Some(&stage.now().in_ms(100)));
 }
+
+#[test]
+fn p7_a_task_looks_again_whether_it_waits_for_itself_when_it_waits_once_more() {
+    let mut stage = stage(json!({ "dependsOn": ["task_1"] }));
+    assert_eq!(stage.looks(), 1);
+    stage.tell(Command::Pause { reason: None, by: by() });
+    stage.looked(true);
+    assert_eq!(stage.status(), TaskStatus::Paused);
+    stage.tell(Command::Resume { by: by() });
+    assert_eq!((stage.status(), stage.looks()), (TaskStatus::Blocked, 2));
+    stage.looked(true);
+    assert_eq!(stage.status(), TaskStatus::Failed);
+    stage.tell(Command::Retry { reason: None, by: by() });
+    assert_eq!((stage.status(), stage.looks()), (TaskStatus::Blocked, 3));
+    stage.looked(false);
+    assert_eq!(stage.status(), TaskStatus::Blocked);
+}
