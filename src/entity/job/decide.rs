@@ -177,6 +177,8 @@ impl Step<'_> {
             _ if work.ending.is_some() => JobStatus::Cancelling.as_str(),
             (Some(super::Phase::Running | super::Phase::Lingering), _) => ItemStatus::Running.as_str(),
             (Some(_), _) => ItemStatus::Pending.as_str(),
+            // No run has begun, and the first takes all of them.
+            _ if work.runs == 0 && work.status == JobStatus::Scheduled => ItemStatus::Pending.as_str(),
             _ if index >= work.next || work.asked.contains(&index) => ItemStatus::Pending.as_str(),
             (None, ItemStatus::Completed | ItemStatus::Running) => status.as_str(),
             // Without a record it was cancelled before it began.
