@@ -215,4 +215,4 @@ pub struct Close {
     pub by: String,
 }
 
-cadre_cluster::stored! { Message: "runtime message" }
+cadre_cluster::stored! { Message: "runtime message" = 2 }
