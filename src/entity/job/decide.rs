@@ -10,7 +10,7 @@ use cadre_cluster::{
 use super::{Command, Counts, Create, Job, Kept, Reply, Slots, State, Work, prepare, removal, schedule};
 use crate::{
     control::Error,
-    entity::{Host, Message, records},
+    entity::{Host, Message, Parent, records},
     exec::{Draft, Outcome},
     fact::{
         id::JobId,
@@ -192,7 +192,10 @@ impl Step<'_> {
                 self.item_ended(from, parent.group, &id, status, live, error);
             }
             Message::ChildClosed { parent } => self.item_closed(from, parent.group),
-            Message::Close(close) => self.cancel(close.reason, close.by),
+            Message::Close(close) if Parent::is(self.work.parent.as_ref(), from) => {
+                self.cancel(close.reason, close.by);
+            }
+            Message::Close(_) => return,
             Message::GoOn { .. } => {}
             Message::Start(_)
             | Message::ChildReopened { .. }

@@ -16,7 +16,7 @@ use crate::{
         parent::{Spawned, Spawner},
         records,
     },
-    exec::{Asked, Children, Draft, Ending, Outcome, Response, Room, Run, Source, split_name},
+    exec::{Children, Draft, Ending, Outcome, Response, Room, Run, Source, split_name},
     fact::{
         Fact, StoredEvent,
         id::{SessionId, ThreadId, TurnId},
@@ -278,16 +278,9 @@ impl Step<'_> {
         let index = self.work.threads.iter().position(asks).ok_or_else(resolved)?;
         let Some(run) = &mut self.work.threads[index].run else { return Err(resolved()) };
         let (asked, ending) = run.respond(response, &mut self.draft);
-        match asked {
-            Asked::Resolved => {
-                self.ended(index, ending);
-                Ok(Reply::Done)
-            }
-            Asked::NotOpen => Err(resolved()),
-            Asked::NotOffered { decisions } => {
-                Err(Error::invalid("decision", format!("must be one of {}", decisions.join(", "))))
-            }
-        }
+        asked.taken(&action)?;
+        self.ended(index, ending);
+        Ok(Reply::Done)
     }
 
     fn spawn(&mut self, args: crate::control::args::SpawnSubagent, source: Source) -> Result<Reply, Error> {
@@ -362,16 +355,7 @@ impl Step<'_> {
         }) else {
             return;
         };
-        let ending = match message {
-            Message::ChildEnded { parent, id, status, live, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live), draft)
-            }
-            Message::ChildClosed { parent } => run.take_child_closed(parent.group, draft),
-            Message::ChildReopened { parent, again } => {
-                run.take_child_reopened(parent.group, from, &again, draft)
-            }
-            _ => run.advance(draft),
-        };
+        let ending = run.hear(from, message, draft);
         match lingering {
             Some(at) if thread.lingering[at].children.live() == 0 => {
                 thread.lingering.remove(at);

@@ -6,7 +6,7 @@ use crate::{
         Error,
         args::{AppendTaskProgress, UpdateTask},
     },
-    exec::{Asked, Response},
+    exec::Response,
     fact::{
         payload::{TaskPaused, TaskProgress, TaskResumed, TaskUpdated},
         status::TaskStatus,
@@ -135,15 +135,8 @@ impl Step<'_> {
         let mut run = self.run().cloned().ok_or_else(resolved)?;
         let (asked, ending) = run.respond(response, &mut self.draft);
         self.set_run(run);
-        match asked {
-            Asked::Resolved => {
-                self.attempt_ended(ending);
-                Ok(())
-            }
-            Asked::NotOpen => Err(resolved()),
-            Asked::NotOffered { decisions } => {
-                Err(Error::invalid("decision", format!("must be one of {}", decisions.join(", "))))
-            }
-        }
+        asked.taken(&action)?;
+        self.attempt_ended(ending);
+        Ok(())
     }
 }

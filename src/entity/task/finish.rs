@@ -148,11 +148,8 @@ impl Step<'_> {
     /// Something below has ended: perhaps that was the last thing to wait for.
     pub(super) fn settle(&mut self) {
         if self.work.status.is_terminal() {
-            if self.live() == 0
-                && !std::mem::replace(&mut self.work.closed, true)
-                && let Some(Parent { address, slot }) = self.work.parent.clone()
-            {
-                self.draft.send(address, Message::ChildClosed { parent: slot });
+            if self.live() == 0 {
+                Parent::tell_closed(self.work.parent.as_ref(), &mut self.work.closed, &mut self.draft);
             }
             return;
         }
