@@ -352,7 +352,7 @@ impl Step<'_> {
         let at = self.queued_at(index, turn)?;
         self.work.threads[index].queue.remove(at);
         self.cancel_queued(index, turn, TurnStatus::Cancelled, Some("removed from the queue"), by);
-        self.tell_queue(index, QueueChange::Removed, Some(turn.clone()), None);
+        self.tell_queue_by(index, QueueChange::Removed, turn, by);
         Ok(Reply::Done)
     }
 
@@ -360,14 +360,14 @@ impl Step<'_> {
         &mut self,
         thread: &ThreadId,
         turn: &TurnId,
-        _: &str,
+        by: &str,
     ) -> Result<Reply, Error> {
         let index = self.thread(thread)?;
         let at = self.queued_at(index, turn)?;
         if let Some(queued) = self.work.threads[index].queue.remove(at) {
             self.work.threads[index].queue.push_front(Queued { rank: RANK_FIRST, ..queued });
         }
-        self.tell_queue(index, QueueChange::Promoted, Some(turn.clone()), None);
+        self.tell_queue_by(index, QueueChange::Promoted, turn, by);
         Ok(Reply::Done)
     }
 
@@ -423,15 +423,25 @@ impl Step<'_> {
         turn: Option<TurnId>,
         input: Option<Vec<Part>>,
     ) {
-        let thread = &self.work.threads[index];
         let changed = QueueChanged {
             change,
-            queue: thread.queue.iter().map(|queued| queued.turn.clone()).collect(),
             changed_turn_id: turn,
             input: input.unwrap_or_default(),
             ..Default::default()
         };
-        self.draft.tell(ThreadScope { thread: thread.id.clone() }, changed);
+        self.tell_changed(index, changed);
+    }
+
+    /// Somebody has changed it by a command about one turn.
+    fn tell_queue_by(&mut self, index: usize, change: QueueChange, turn: &TurnId, by: &str) {
+        let (turn, by) = (Some(turn.clone()), Some(by.to_owned()));
+        self.tell_changed(index, QueueChanged { change, changed_turn_id: turn, by, ..Default::default() });
+    }
+
+    fn tell_changed(&mut self, index: usize, changed: QueueChanged) {
+        let thread = &self.work.threads[index];
+        let queue = thread.queue.iter().map(|queued| queued.turn.clone()).collect();
+        self.draft.tell(ThreadScope { thread: thread.id.clone() }, QueueChanged { queue, ..changed });
     }
 }
 

@@ -468,6 +468,8 @@ fn a_turn_that_was_put_to_the_front_or_interrupts_is_not_overtaken_by_an_urgent_
     let thread = ThreadId::parse("thrd_1").unwrap();
     let promote = Command::PromoteQueued { thread, turn: low.clone(), by: "test".into() };
     stage.give(Input::Command(promote)).unwrap();
+    let Payload::QueueChanged(changed) = &stage.last("queue.changed").payload else { panic!() };
+    assert_eq!(changed.by.as_deref(), Some("test"));
     let high = stage.submit_with("thrd_1", json!([]), priority("high"));
     assert_eq!(stage.queue("thrd_1"), [low.clone(), high.clone(), normal.clone()]);
     let interrupts =

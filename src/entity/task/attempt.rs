@@ -22,11 +22,11 @@ impl Step<'_> {
         let waits =
             matches!(self.work.status, TaskStatus::Accepted | TaskStatus::Queued | TaskStatus::Blocked);
         if waits && self.work.wanted && !self.is_blocked() {
-            self.start_attempt();
+            self.start_attempt(None);
         }
     }
 
-    pub(super) fn start(&mut self, _by: &str) -> Result<(), Error> {
+    pub(super) fn start(&mut self, by: String) -> Result<(), Error> {
         let startable = [TaskStatus::Draft, TaskStatus::Accepted, TaskStatus::Queued, TaskStatus::Blocked];
         self.require(&startable, "be started")?;
         if self.work.status == TaskStatus::Blocked {
@@ -37,11 +37,12 @@ impl Step<'_> {
             return Err(Error::conflict(TaskStatus::Blocked.as_str(), message));
         }
         self.work.wanted = true;
-        self.start_attempt();
+        self.start_attempt(Some(by));
         Ok(())
     }
 
-    fn start_attempt(&mut self) {
+    /// `by` is who wanted it, when that was anybody but whoever made the task.
+    fn start_attempt(&mut self, by: Option<String>) {
         self.work.attempts += 1;
         self.work.attempts_spent += 1;
         let number = self.work.attempts;
@@ -53,7 +54,7 @@ impl Step<'_> {
         let agent = self.work.agent.clone();
         // With every attempt: a task that was retried is running again, and only facts say so.
         let (status, attempt) = (TaskStatus::Running, Some(number));
-        self.tell(TaskStarted { status, attempt, agent: agent.clone(), by: None });
+        self.tell(TaskStarted { status, attempt, agent: agent.clone(), by });
         let timeout = self.work.spec.timeout_ms;
         let deadline = timeout.map(|ms| self.draft.now.in_ms(ms));
         let worker = Worker {
@@ -192,7 +193,7 @@ impl Step<'_> {
 
     pub(super) fn retry_due(&mut self) {
         if self.work.status == TaskStatus::Retrying {
-            self.start_attempt();
+            self.start_attempt(None);
         } else if self.work.before_pause == Some(TaskStatus::Retrying) {
             self.work.before_pause = Some(TaskStatus::Accepted);
         }
@@ -254,7 +255,7 @@ impl Step<'_> {
             status: TaskStatus::Retrying,
             attempt: self.work.attempts + 1,
             reason,
-            by: Some(by),
+            by: Some(by.clone()),
             ..Default::default()
         };
         self.set_status(TaskStatus::Retrying);
@@ -264,7 +265,7 @@ impl Step<'_> {
             self.tell_blocked();
             self.look_for_cycle();
         } else {
-            self.start_attempt();
+            self.start_attempt(Some(by));
         }
         Ok(())
     }

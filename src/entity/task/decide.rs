@@ -137,7 +137,7 @@ impl Step<'_> {
             Command::AddChild(id, start) => return self.add_child(id, *start),
             Command::AddJob(id, start) => self.add_job(&id, *start)?,
             Command::Update(args) => self.update(*args.0)?,
-            Command::Start { by } => self.start(&by)?,
+            Command::Start { by } => self.start(by)?,
             Command::Progress(args) => self.progress(*args.0)?,
             Command::Pause { reason, by } => self.pause(reason, by)?,
             Command::Resume { by } => self.resume(by)?,

@@ -14,6 +14,7 @@ use crate::{
     fact::{
         Part,
         id::TaskId,
+        payload::Payload,
         status::{SubagentStatus, TaskStatus},
     },
 };
@@ -237,4 +238,18 @@ fn p7_a_task_looks_again_whether_it_waits_for_itself_when_it_waits_once_more() {
     assert_eq!((stage.status(), stage.looks()), (TaskStatus::Blocked, 3));
     stage.looked(false);
     assert_eq!(stage.status(), TaskStatus::Blocked);
+}
+
+#[test]
+fn a_task_that_somebody_starts_or_retries_says_who() {
+    let mut stage = stage(json!({ "autoStart": false }));
+    let who = |stage: &Stage<Task>| match &stage.last("task.started").payload {
+        Payload::TaskStarted(started) => started.by.clone(),
+        other => panic!("{other:?}"),
+    };
+    stage.tell(Command::Start { by: by() });
+    assert_eq!(who(&stage), Some(by()));
+    stage.tell(Command::Fail { error: crate::fact::Failure::new("c", "m"), by: by() });
+    stage.tell(Command::Retry { reason: None, by: "another".into() });
+    assert_eq!(who(&stage), Some("another".into()));
 }
