@@ -283,7 +283,8 @@ impl Children {
             }
         }
         self.groups.retain(|_, group| group.live > 0);
-        self.order = (self.live() > 0).then(|| close.clone());
+        let stands = self.live() > 0 && !is_on(Sabotage::OrderForgotten);
+        self.order = stands.then(|| close.clone());
     }
 
     /// The order to close that stands.
