@@ -232,4 +232,15 @@ pub struct Close {
     pub by: String,
 }
 
+impl Close {
+    /// How much of a reason is remembered, in characters.
+    const REASON_CHARS_MAX: usize = 128;
+
+    /// As it is remembered for whoever has to be told later: an entity may hold many of these (P9).
+    pub fn kept(&self) -> Self {
+        let shorter = |reason: &String| reason.chars().take(Self::REASON_CHARS_MAX).collect();
+        Self { reason: self.reason.as_ref().map(shorter), by: self.by.clone() }
+    }
+}
+
 cadre_cluster::stored! { Message: "runtime message" = 2 }

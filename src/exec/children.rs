@@ -284,7 +284,7 @@ impl Children {
         }
         self.groups.retain(|_, group| group.live > 0);
         let stands = self.live() > 0 && !is_on(Sabotage::OrderForgotten);
-        self.order = stands.then(|| close.clone());
+        self.order = stands.then(|| close.kept());
     }
 
     /// The order to close that stands.

@@ -202,3 +202,12 @@ fn p9_an_order_to_close_that_is_given_again_is_told_to_nobody_twice() {
     stage.hear(go_on());
     assert_eq!(told + stage.closes().len(), count);
 }
+
+#[test]
+fn p9_of_an_order_to_close_that_stands_no_long_reason_is_kept() {
+    let mut stage = stage();
+    stage.hear(start(own_parent(), &json!([{ "spawn": { "count": 2, "script": [], "join": "none" } }])));
+    let before = stage.stored_bytes();
+    stage.hear(Message::Close(Close { reason: Some("\u{fc}".repeat(1_000)), by: "test".into() }));
+    assert!(stage.stored_bytes() < before + 400, "{} {before}", stage.stored_bytes());
+}
