@@ -36,6 +36,8 @@ pub enum Sabotage {
     LateFactAfterTerminal,
     /// P11: the last child of a group is not told to close, and counts as closed.
     CancelForgetsChild,
+    /// P11: who is resumed below somebody who was told to close is not told.
+    OrderForgotten,
     /// P11: a cancel is answered as done while the tree goes on.
     CancelAnsweredEarly,
     /// P11: a task's attempt that failed and is tried again never says that it has ended.
@@ -60,6 +62,7 @@ impl Sabotage {
         Self::TerminalFactTwice,
         Self::LateFactAfterTerminal,
         Self::CancelForgetsChild,
+        Self::OrderForgotten,
         Self::CancelAnsweredEarly,
         Self::FailedAttemptForgotten,
     ];

@@ -137,6 +137,11 @@ fn p11_a_cancel_that_forgets_a_child_is_noticed() {
 }
 
 #[test]
+fn p11_a_resume_that_escapes_a_cancel_is_noticed() {
+    notice(Sabotage::OrderForgotten, 11);
+}
+
+#[test]
 fn p11_a_cancel_answered_early_is_noticed() {
     notice(Sabotage::CancelAnsweredEarly, 11);
 }

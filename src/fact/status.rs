@@ -142,6 +142,19 @@ words! {
     JoinStatus { Joined = "joined", Unknown = "unknown", NotApplicable = "not_applicable" }
 }
 
+/// As what somebody has ended whose turn has.
+impl From<TurnStatus> for SubagentStatus {
+    fn from(status: TurnStatus) -> Self {
+        match status {
+            TurnStatus::Completed => Self::Completed,
+            TurnStatus::Cancelled => Self::Cancelled,
+            TurnStatus::TimedOut => Self::TimedOut,
+            TurnStatus::Lost => Self::Lost,
+            _ => Self::Failed,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -98,7 +98,7 @@ pub enum Kept {
     Nothing,
 }
 
-cadre_cluster::stored! { State: "job", Command: "job command", Reply: "job reply" }
+cadre_cluster::stored! { State: "job" = 2, Command: "job command", Reply: "job reply" }
 
 /// What the ids of an attempt of an item end in: its run, its thread and its turn.
 pub fn run_suffix(job: &JobId, index: u32, attempt: u32) -> String {

@@ -172,6 +172,9 @@ pub struct Unfinished {
     /// Which turn it was.
     #[serde(default)]
     pub turn: Option<TurnId>,
+    /// Which model of the agent it was to ask, if anybody cared.
+    #[serde(default)]
+    pub model: Option<String>,
 }
 
 /// What a caller asks of a session.

@@ -3,7 +3,7 @@
 use super::{NamedTurn, Queued, Reply, Unfinished, decide::Step};
 use crate::{
     control::{Code, Error, args::SubmitTurn},
-    entity::{Message, records},
+    entity::records,
     exec::{Budget, History, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
         Fact, Failure, Ids, Part,
@@ -24,6 +24,8 @@ const INLINE_BYTES_MAX: usize = 24 * 1024;
 const RUNS_MAX: usize = 12;
 /// How many turns that callers have named are remembered.
 const NAMED_MAX: usize = 64;
+/// Before it comes only what is put to the front later.
+const RANK_FIRST: u8 = 0;
 /// How much of its input a turn's first fact shows.
 const SHOWN_BYTES_MAX: usize = 4 * 1024;
 
@@ -152,14 +154,19 @@ impl Step<'_> {
         if self.is_free(index) {
             self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
             self.begin(index, queued);
+            if self.work.threads[index].run.is_none() {
+                self.start_next_with_room();
+            }
             return None;
         }
         let queue = &mut self.work.threads[index].queue;
-        let at = if first {
-            0
+        // Who was put to the front is not overtaken by whoever comes later and is more urgent.
+        let (rank, at) = if first {
+            (RANK_FIRST, 0)
         } else {
-            queue.iter().position(|other| other.rank > queued.rank).unwrap_or(queue.len())
+            (queued.rank, queue.iter().position(|other| other.rank > queued.rank).unwrap_or(queue.len()))
         };
+        let queued = Queued { rank, ..queued };
         if let Some(deadline) = queued.deadline {
             self.draft.set_timer(format!("{turn}/deadline"), deadline);
         }
@@ -171,6 +178,8 @@ impl Step<'_> {
         if first {
             self.interrupt_running(index, "a newer turn takes its place", "submit");
         }
+        // When it waits for room alone, what this step has taken for it may be more than it needs.
+        self.looks_again = true;
         let waits = self.work.threads[index].queue.iter().position(|queued| queued.turn == turn);
         waits.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX))
     }
@@ -257,10 +266,16 @@ impl Step<'_> {
     /// be looked at then.
     pub(super) fn start_next_with_room(&mut self) {
         self.start_next();
-        let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
-        if self.running() < RUNS_MAX && self.work.threads.iter().any(waits) {
-            self.draft.go_on(Message::GoOn { turn: None });
-        }
+        self.looks_again = true;
+    }
+
+    /// Whether a turn waits for nothing but room.
+    pub(super) fn has_next(&self) -> bool {
+        self.running() < RUNS_MAX && self.next_thread().is_some()
+    }
+
+    fn next_thread(&self) -> Option<usize> {
+        self.work.threads.iter().position(|thread| thread.run.is_none() && !thread.queue.is_empty())
     }
 
     /// Starts waiting turns, as many as may run.
@@ -270,14 +285,21 @@ impl Step<'_> {
             && self.draft.spare > TURN_BYTES_MAX
             && !is_on(Sabotage::QueueStandsStill)
         {
-            let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
-            let Some(index) = self.work.threads.iter().position(waits) else { return };
+            let Some(index) = self.next_thread() else { return };
+            // Turns may end as they begin, so a whole queue could pass by.
+            if self.draft.quota.answers == 0 {
+                self.looks_again = true;
+                return;
+            }
+            self.draft.quota.answers -= 1;
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };
             self.tell_queue(index, QueueChange::Started, Some(queued.turn.clone()), None);
             self.begin(index, queued);
         }
     }
 
+    /// The next turn of a thread. It may have ended when this returns; the one behind it is not begun here, so that a queue
+    /// of turns that all end at once does not nest.
     fn begin(&mut self, index: usize, queued: Queued) {
         self.work.threads[index].unfinished = None;
         let history = self.history(index);
@@ -298,8 +320,8 @@ impl Step<'_> {
         let mut run = Run::begin(new, "queue", true, &mut self.draft);
         let ending = run.advance(&mut self.draft);
         self.work.threads[index].run = Some(run);
-        if ending.is_some() {
-            self.ended(index, ending);
+        if let Some(ending) = ending {
+            self.over(index, &ending);
         }
     }
 
@@ -322,7 +344,7 @@ impl Step<'_> {
         if let Some(run) = &self.work.threads[index].run {
             return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false, waits: false });
         }
-        let Some(Unfinished { agent, source, attempt, budget, .. }) =
+        let Some(Unfinished { agent, source, attempt, budget, model, .. }) =
             self.work.threads[index].unfinished.take()
         else {
             return Ok(Reply::Resumed { turn: None, started: false, waits: false });
@@ -333,15 +355,16 @@ impl Step<'_> {
             source: "resume".into(),
             input: shown,
             agent: Some(agent.clone()),
+            model: model.clone(),
             metadata: [("resumedBy".to_owned(), by.into())].into_iter().collect(),
             ..Default::default()
         };
         let queued = Queued {
             turn: turn.clone(),
             agent,
-            model: None,
+            model,
             source,
-            rank: 0,
+            rank: RANK_FIRST,
             deadline: None,
             attempt: attempt + 1,
             budget,
@@ -362,7 +385,7 @@ impl Step<'_> {
         let at = self.queued_at(index, turn)?;
         self.work.threads[index].queue.remove(at);
         self.cancel_queued(index, turn, TurnStatus::Cancelled, Some("removed from the queue"), by);
-        self.tell_queue(index, QueueChange::Removed, Some(turn.clone()), None);
+        self.tell_queue_by(index, QueueChange::Removed, turn, by);
         Ok(Reply::Done)
     }
 
@@ -370,14 +393,14 @@ impl Step<'_> {
         &mut self,
         thread: &ThreadId,
         turn: &TurnId,
-        _: &str,
+        by: &str,
     ) -> Result<Reply, Error> {
         let index = self.thread(thread)?;
         let at = self.queued_at(index, turn)?;
         if let Some(queued) = self.work.threads[index].queue.remove(at) {
-            self.work.threads[index].queue.push_front(queued);
+            self.work.threads[index].queue.push_front(Queued { rank: RANK_FIRST, ..queued });
         }
-        self.tell_queue(index, QueueChange::Promoted, Some(turn.clone()), None);
+        self.tell_queue_by(index, QueueChange::Promoted, turn, by);
         Ok(Reply::Done)
     }
 
@@ -390,7 +413,7 @@ impl Step<'_> {
         found.ok_or_else(|| Error::not_found("queued turn", turn.as_str()))
     }
 
-    /// A turn that never ran is over.
+    /// A turn that never ran is over. What it took is room for others.
     pub(super) fn cancel_queued(
         &mut self,
         index: usize,
@@ -399,6 +422,7 @@ impl Step<'_> {
         reason: Option<&str>,
         by: &str,
     ) {
+        self.looks_again = true;
         self.draft.cancel_timer(format!("{turn}/deadline"));
         let code = if status == TurnStatus::TimedOut { "deadline_exceeded" } else { "cancelled" };
         let failed = TurnFailed {
@@ -432,22 +456,32 @@ impl Step<'_> {
         turn: Option<TurnId>,
         input: Option<Vec<Part>>,
     ) {
-        let thread = &self.work.threads[index];
         let changed = QueueChanged {
             change,
-            queue: thread.queue.iter().map(|queued| queued.turn.clone()).collect(),
             changed_turn_id: turn,
             input: input.unwrap_or_default(),
             ..Default::default()
         };
-        self.draft.tell(ThreadScope { thread: thread.id.clone() }, changed);
+        self.tell_changed(index, changed);
+    }
+
+    /// Somebody has changed it by a command about one turn.
+    fn tell_queue_by(&mut self, index: usize, change: QueueChange, turn: &TurnId, by: &str) {
+        let (turn, by) = (Some(turn.clone()), Some(by.to_owned()));
+        self.tell_changed(index, QueueChanged { change, changed_turn_id: turn, by, ..Default::default() });
+    }
+
+    fn tell_changed(&mut self, index: usize, changed: QueueChanged) {
+        let thread = &self.work.threads[index];
+        let queue = thread.queue.iter().map(|queued| queued.turn.clone()).collect();
+        self.draft.tell(ThreadScope { thread: thread.id.clone() }, QueueChanged { queue, ..changed });
     }
 }
 
 /// How urgent a turn is: smaller comes first.
 fn rank(priority: Option<&str>) -> u8 {
     match priority {
-        Some("urgent" | "high") => 0,
+        Some("urgent" | "high") => RANK_FIRST,
         Some("low" | "background") => 2,
         _ => 1,
     }

@@ -42,6 +42,7 @@ impl Step<'_> {
         Ok(())
     }
 
+    /// `by` is who wanted it, when that was anybody but whoever made the task.
     fn start_attempt(&mut self, by: Option<String>, reason: Option<String>) {
         self.work.attempts += 1;
         self.work.attempts_spent += 1;
@@ -264,12 +265,16 @@ impl Step<'_> {
         }
         self.work.attempts_spent = 0;
         self.work.ending = None;
+        self.work.children.forget_order();
+        if let Some(run) = self.work.attempt.as_mut().and_then(|attempt| attempt.agent.as_mut()) {
+            run.children.forget_order();
+        }
         self.reopen(Some(self.work.status));
         let retrying = TaskRetrying {
             status: TaskStatus::Retrying,
             attempt: self.work.attempts + 1,
             reason,
-            by: Some(by),
+            by: Some(by.clone()),
             ..Default::default()
         };
         self.set_status(TaskStatus::Retrying);
@@ -277,21 +282,21 @@ impl Step<'_> {
         self.work.wanted = true;
         if self.is_blocked() {
             self.tell_blocked();
+            self.look_for_cycle();
         } else {
-            self.start_attempt(None, None);
+            self.start_attempt(Some(by), None);
         }
         Ok(())
     }
 
-    /// A worker outside has to show signs of life, if the task's constraints say so.
+    /// A worker outside has to show signs of life, if the task's constraints say so: whoever runs the next attempt.
     pub(super) fn expect_heartbeat(&mut self) {
         let is_outside = self.work.status != TaskStatus::Paused
             && self.work.attempt.as_ref().is_some_and(|attempt| attempt.open && attempt.agent.is_none());
-        let every = self.work.spec.constraints.get("heartbeatMs");
-        if let Some(ms) =
-            every.and_then(serde_json::Value::as_u64).filter(|_| is_outside && self.work.agent.is_none())
-        {
-            self.draft.set_timer("heartbeat", self.draft.now.in_ms(ms.max(1)));
+        let every = self.work.spec.constraints.get("heartbeatMs").and_then(serde_json::Value::as_u64);
+        match every.filter(|_| is_outside) {
+            Some(ms) => self.draft.set_timer("heartbeat", self.draft.now.in_ms(ms.max(1))),
+            None => self.draft.cancel_timer("heartbeat"),
         }
     }
 

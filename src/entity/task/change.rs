@@ -6,7 +6,7 @@ use crate::{
         Error,
         args::{AppendTaskProgress, UpdateTask},
     },
-    exec::{Asked, Response},
+    exec::Response,
     fact::{
         payload::{TaskPaused, TaskProgress, TaskResumed, TaskUpdated},
         status::TaskStatus,
@@ -42,6 +42,9 @@ impl Step<'_> {
         }
         if args.agent.is_some() {
             self.work.agent.clone_from(&args.agent); // from the next attempt on
+        }
+        if args.constraints.is_some() {
+            self.expect_heartbeat();
         }
         let updated = TaskUpdated {
             title: args.title,
@@ -122,6 +125,9 @@ impl Step<'_> {
         }
         self.expect_heartbeat();
         self.unblock();
+        if self.work.status == TaskStatus::Blocked {
+            self.look_for_cycle(); // whoever looked meanwhile found it paused
+        }
         self.go_on();
         Ok(())
     }
@@ -132,15 +138,8 @@ impl Step<'_> {
         let mut run = self.run().cloned().ok_or_else(resolved)?;
         let (asked, ending) = run.respond(response, &mut self.draft);
         self.set_run(run);
-        match asked {
-            Asked::Resolved => {
-                self.attempt_ended(ending);
-                Ok(())
-            }
-            Asked::NotOpen => Err(resolved()),
-            Asked::NotOffered { decisions } => {
-                Err(Error::invalid("decision", format!("must be one of {}", decisions.join(", "))))
-            }
-        }
+        asked.taken(&action)?;
+        self.attempt_ended(ending);
+        Ok(())
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     control::Error,
-    entity::{Host, Message, Start, records},
+    entity::{Host, Message, Parent, Start, records},
     exec::{Draft, Outcome, split_name},
     fact::{
         Class, Failure, Ids,
@@ -185,7 +185,8 @@ impl Step<'_> {
                 self.work.watchers.remove(&task);
             }
             Message::DependencyEnded { task, status } => self.need_ended(&task, status),
-            Message::Close(close) if self.is_parent(from) => self.close(close),
+            // Nobody else's script closes it by naming it.
+            Message::Close(close) if Parent::is(self.work.parent.as_ref(), from) => self.close(close),
             Message::Close(_) => {}
             Message::GoOn { turn: None } => self.work_children(),
             Message::ChildEnded { ref parent, ref id, status, live, .. } if parent.turn.is_none() => {
@@ -199,9 +200,10 @@ impl Step<'_> {
                 self.settle();
             }
             Message::ChildReopened { ref parent, ref again } if parent.turn.is_none() => {
+                let order = self.order();
+                self.work.children.stand_under(order.as_ref());
                 self.work.children.reopened(parent.group, from, again, &mut self.draft);
                 self.reopen(None);
-                self.close_reopened();
             }
             Message::Start(start) => self.refuse_second_parent(*start),
             message => self.run_message(from, message),
@@ -223,31 +225,16 @@ impl Step<'_> {
         if !is_ours {
             return;
         }
-        let goes_on_again = matches!(message, Message::ChildReopened { .. });
-        let ending = match message {
-            Message::ChildEnded { parent, id, status, live, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
-            }
-            Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
-            Message::ChildReopened { parent, again } => {
-                run.take_child_reopened(parent.group, from, &again, &mut self.draft)
-            }
-            _ => run.advance(&mut self.draft),
-        };
+        if matches!(message, Message::ChildReopened { .. }) {
+            run.children.stand_under(self.order().as_ref());
+        }
+        let ending = run.hear(from, message, &mut self.draft);
         self.set_run(run);
         if self.last_run_live() {
             self.reopen(None);
         }
         self.attempt_ended(ending);
-        if goes_on_again {
-            self.close_reopened();
-        }
         self.settle();
-    }
-
-    /// Whether that is whose child this is: nobody else's script closes it by naming it.
-    fn is_parent(&self, from: &Address) -> bool {
-        self.work.parent.as_ref().is_some_and(|parent| parent.address == *from)
     }
 
     fn refuse_second_parent(&mut self, start: Start) {

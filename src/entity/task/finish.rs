@@ -165,11 +165,8 @@ impl Step<'_> {
     /// Something below has ended: perhaps that was the last thing to wait for.
     pub(super) fn settle(&mut self) {
         if self.work.status.is_terminal() {
-            if self.live() == 0
-                && !std::mem::replace(&mut self.work.closed, true)
-                && let Some(Parent { address, slot }) = self.work.parent.clone()
-            {
-                self.draft.send(address, Message::ChildClosed { parent: slot });
+            if self.live() == 0 {
+                Parent::tell_closed(self.work.parent.as_ref(), &mut self.work.closed, &mut self.draft);
             }
             return;
         }
@@ -255,13 +252,10 @@ impl Step<'_> {
         }
     }
 
-    /// Something below goes on again while everything is being cancelled.
-    pub(super) fn close_reopened(&mut self) {
-        let Some(finish) = &self.work.ending else { return };
-        if self.work.status == TaskStatus::Cancelling && !finish.alone {
-            let by = finish.by.clone().unwrap_or_else(|| "parent".into());
-            self.close_rest(&Close { reason: finish.reason.clone(), by });
-        }
+    /// The order to close that stands for something below, and so for all of it.
+    pub(super) fn order(&self) -> Option<Close> {
+        let of_run = self.last_run().and_then(|run| run.children.order());
+        self.work.children.order().or(of_run).cloned()
     }
 
     /// The parent ends, and this task with it.
