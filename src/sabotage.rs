@@ -18,6 +18,8 @@ pub enum Sabotage {
     ChangeNotTold,
     /// P5: a subagent that is resumed is not counted as running.
     ResumeNotCounted,
+    /// P5: how an item ended is told, and not kept.
+    ItemEndNotKept,
     /// P6: a question expires before the time that its fact names.
     QuestionExpiresEarly,
     /// P7: nobody starts the next turn when one has ended.
@@ -34,6 +36,8 @@ pub enum Sabotage {
     LateFactAfterTerminal,
     /// P11: the last child of a group is not told to close, and counts as closed.
     CancelForgetsChild,
+    /// P11: who is resumed below somebody who was told to close is not told.
+    OrderForgotten,
     /// P11: a cancel is answered as done while the tree goes on.
     CancelAnsweredEarly,
     /// P11: a task's attempt that failed and is tried again never says that it has ended.
@@ -42,13 +46,14 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::ProgressNotTold,
         Self::KeyNotPassedOn,
         Self::IdsMadeAnew,
         Self::PageCutShort,
         Self::ChangeNotTold,
         Self::ResumeNotCounted,
+        Self::ItemEndNotKept,
         Self::QuestionExpiresEarly,
         Self::QueueStandsStill,
         Self::TenantMixedUp,
@@ -57,6 +62,7 @@ impl Sabotage {
         Self::TerminalFactTwice,
         Self::LateFactAfterTerminal,
         Self::CancelForgetsChild,
+        Self::OrderForgotten,
         Self::CancelAnsweredEarly,
         Self::FailedAttemptForgotten,
     ];

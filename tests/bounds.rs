@@ -182,6 +182,55 @@ async fn p9_turns_that_wait_with_deadlines_are_refused_at_the_limit_and_not_befo
 }
 
 #[tokio::test]
+async fn p9_a_page_of_large_entries_ends_after_a_mebibyte_and_says_where_to_go_on() {
+    let rig = Rig::start().await;
+    let metadata = json!({ "text": "x".repeat(3_500) });
+    for number in 0..400 {
+        let args = json!({ "sessionId": format!("sess_{number:03}"), "metadata": metadata });
+        rig.call("create_session", args).await;
+    }
+    let mut args = json!({ "limit": 1_000 });
+    let mut pages = Vec::new();
+    loop {
+        let page = rig.call("list_sessions", args.clone()).await;
+        assert!(page.to_string().len() < 1_100_000, "{}", page.to_string().len());
+        pages.push(page["sessions"].as_array().unwrap().len());
+        if page["hasMore"] != true {
+            break;
+        }
+        args["after"] = page["cursor"].clone();
+    }
+    assert!(pages.len() == 2 && pages.iter().sum::<usize>() == 400, "{pages:?}");
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p9_a_window_of_history_has_a_size_and_misses_no_turn() {
+    let rig = Rig::start().await;
+    let big: Vec<_> = (0..6).map(|_| json!({ "say": "y".repeat(7_000) })).collect();
+    let (mut last, turns) = (json!(null), 60);
+    for _ in 0..turns {
+        last = rig.submit("sess_a", json!(big)).await["turnId"].clone();
+    }
+    rig.turn_over("sess_a", last.as_str().unwrap()).await;
+    let mut seen = std::collections::BTreeSet::new();
+    let mut args = json!({ "sessionId": "sess_a", "limit": 1_000 });
+    loop {
+        let page = rig.call("get_session", args.clone()).await;
+        assert!(page.to_string().len() < 2_000_000, "{}", page.to_string().len());
+        for turn in page["threads"][0]["turns"].as_array().unwrap() {
+            seen.insert(turn["turnId"].as_str().unwrap().to_owned());
+        }
+        if page["history"]["hasMore"] != true {
+            break;
+        }
+        args["before"] = page["history"]["before"].clone();
+    }
+    assert_eq!(seen.len(), turns);
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn p7_an_input_of_any_size_that_is_allowed_reaches_whoever_it_is_for() {
     let rig = Rig::start().await;
     rig.call("create_session", json!({ "sessionId": "sess_sizes" })).await;

@@ -51,6 +51,25 @@ fn lines(output: &Output) -> Vec<Value> {
 }
 
 #[test]
+fn an_installation_keeps_its_name_and_another_has_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |data: &str| {
+        let dev = Dev::start(&folder.path().join(data), "127.0.0.1:0");
+        let submitted = dev.run(&["submit", "--session", "named", "--wait", r#"[{"say": "hello"}]"#]);
+        assert_eq!(submitted.status.code(), Some(0), "{}", err(&submitted));
+        let snapshot = dev.run(&["--json", "call", "get_session", r#"{"sessionId": "named"}"#]);
+        let snapshot = lines(&snapshot).remove(0);
+        dev.stop();
+        let snapshot = snapshot.get("result").unwrap_or(&snapshot);
+        snapshot["runtimeId"].as_str().unwrap_or_else(|| panic!("{snapshot:#}")).to_owned()
+    };
+    let (first, again, other) = (name("one"), name("one"), name("two"));
+    assert!(first.starts_with("cadre_"), "{first}");
+    assert_eq!(again, first);
+    assert_ne!(other, first);
+}
+
+#[test]
 fn dev_says_where_it_serves_and_keeps_its_data() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -283,6 +302,8 @@ fn lists_are_for_people_and_for_programs() {
     for (list, id, first) in [("sessions", "sessionId", "s2"), ("tasks", "taskId", "t2")] {
         let all = lines(&dev.run(&[list, "--json"]));
         assert_eq!((all.len(), &all[0][id]), (3, &json!(first)), "the newest first");
+        let none = dev.run(&[list, "--limit", "0"]);
+        assert_eq!(none.status.code(), Some(2), "{list}: nothing is not a number of entries");
         let some = dev.run(&[list, "--json", "--limit", "2"]);
         assert_eq!(lines(&some), all[..2]);
         let some = dev.run(&[list, "--limit", "2"]);

@@ -316,6 +316,7 @@ fn what_is_out_of_bounds_is_named() {
         ("evaluate_permission", "process", json!("ls"), "tool"),
         ("resolve_permission", "decision", json!("ask"), "decision"),
         ("resolve_permission", "scope", json!("forever"), "scope"),
+        ("resolve_permission", "scope", json!("session"), "scope"),
         ("write_process_stdin", "input", json!(""), "input"),
         ("start_benchmark_trial", "role", json!("winner"), "role"),
         ("start_benchmark_trial", "refs", json!({ "log": "" }), "refs.log"),

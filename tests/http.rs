@@ -15,7 +15,7 @@ use std::{
 use cadre::{
     blob::NewBlob,
     fact::id::BlobRef,
-    http::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
+    http::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX, SMALL_BODY_BYTES_MAX},
 };
 use common::turn;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn a_body_over_the_limit_is_refused_with_the_limit() {
     let items = vec![json!({ "input": [{ "type": "text", "text": "x".repeat(9) }] }); 60_000];
     let args =
         json!({ "jobId": "job_large", "sessionId": "sess_large", "agent": "scripted", "instruction": "o", "items": items, "concurrency": 1 }).to_string();
-    assert!(args.len() > BODY_BYTES_MAX);
+    assert!(args.len() > SMALL_BODY_BYTES_MAX);
     let (status, body) = server.json("POST", job, &[("X-Deadline-Ms", "120000")], args.as_bytes());
     assert_eq!((status, &body["result"]["total"]), (200, &json!(60_000)), "{body}");
     // Without saying how long it is.
@@ -85,6 +85,17 @@ fn a_body_over_the_limit_is_refused_with_the_limit() {
     let chunked = ureq::SendBody::from_owned_reader(std::io::Cursor::new(body));
     let mut response = server.agent.post(format!("{}{path}", server.url)).send(chunked).unwrap();
     assert_eq!(response.status(), 413, "{:?}", response.body_mut().read_to_string());
+    // An input has its limit, however many bytes JSON needs to say it.
+    let submit = |bytes: usize| {
+        let text = "\u{1}".repeat(bytes);
+        let args = json!({ "sessionId": "sess_large", "input": [{ "type": "text", "text": text }] });
+        server.json("POST", path, &[], args.to_string().as_bytes())
+    };
+    let (status, body) = submit(1024 * 1024);
+    assert_eq!(status, 200, "{body}");
+    let (status, body) = submit(1024 * 1024 + 1);
+    assert_eq!(body["error"]["details"]["limit"], 1024 * 1024, "{body}");
+    assert_refused((status, body), 413, "payload_too_large", Some("input"));
     // At the limit it is read, and found to say nothing.
     let answer = server.json("POST", path, &[], &vec![b' '; BODY_BYTES_MAX]);
     assert_refused(answer, 400, "invalid_argument", Some("input"));

@@ -88,8 +88,14 @@ async fn a_promoted_turn_runs_next_and_a_removed_one_never_does() {
     );
     let over = rig.turn_over("sess_a", "turn_1").await;
     assert_eq!((&over["type"], &over["payload"]["status"]), (&json!("turn.failed"), &json!("cancelled")));
-    let gone = rig.refused("remove_queued_turn", of("turn_1")).await;
-    assert_eq!(gone["code"], "not_found");
+    for command in ["remove_queued_turn", "promote_queued_turn"] {
+        let gone = rig.refused(command, of("turn_1")).await;
+        assert_eq!((&gone["code"], &gone["details"]["status"]), (&json!("conflict"), &json!("cancelled")));
+        assert_eq!(rig.refused(command, of("turn_none")).await["code"], "not_found");
+        let mut elsewhere = of("turn_2");
+        elsewhere["threadId"] = json!("thrd_none");
+        assert_eq!(rig.refused(command, elsewhere).await["code"], "not_found");
+    }
     let running = rig.refused("promote_queued_turn", of("turn_busy")).await;
     assert_eq!((&running["code"], &running["details"]["status"]), (&json!("conflict"), &json!("running")));
     rig.let_go("sess_a").await;
@@ -462,6 +468,49 @@ async fn p2_what_is_said_to_a_turn_while_it_speaks_its_last_word_is_heard() {
 }
 
 #[tokio::test]
+async fn a_turn_that_does_not_want_to_wait_is_rejected_too_where_other_threads_take_all_the_room() {
+    let rig = Rig::start().await;
+    for number in 0..12 {
+        let mut busy = named("sess_a", &format!("turn_busy-{number}"), &sleeper(), json!({}));
+        busy["threadId"] = format!("thrd_{number}").into();
+        assert_eq!(rig.call("submit_turn", busy).await["status"], "accepted");
+    }
+    let mut more = named("sess_a", "turn_more", &json!([]), json!({ "whenBusy": "reject" }));
+    more["threadId"] = json!("thrd_more");
+    let refused = rig.refused("submit_turn", more.clone()).await;
+    assert_eq!((&refused["code"], &refused["details"]["status"]), (&json!("conflict"), &json!("queued")));
+    rig.call("interrupt_turn", json!({ "sessionId": "sess_a", "turnId": "turn_busy-3" })).await;
+    assert_eq!(rig.call("submit_turn", more).await["status"], "accepted");
+    rig.turn_over("sess_a", "turn_more").await;
+    rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p3_what_is_steered_under_an_id_of_its_own_is_heard_once() {
+    let rig = Rig::start().await;
+    rig.busy("sess_a", &[]).await;
+    let steer = || named("sess_a", "turn_mine", &json!([{ "say": "x" }]), json!({ "whenBusy": "steer" }));
+    let first = rig.call("submit_turn", steer()).await;
+    assert_eq!(first["turnId"], "turn_busy");
+    assert_eq!(rig.call("submit_turn", steer()).await, first);
+    let other = named("sess_a", "turn_mine", &json!([{ "say": "y" }]), json!({ "whenBusy": "steer" }));
+    assert_eq!(rig.refused("submit_turn", other).await["details"]["status"], "exists");
+    rig.let_go("sess_a").await;
+    // More than a session has in mind.
+    for number in 0..70 {
+        rig.call("submit_turn", named("sess_a", &format!("turn_{number}"), &json!([]), json!({}))).await;
+    }
+    rig.turn_over("sess_a", "turn_69").await;
+    assert_eq!(rig.call("submit_turn", steer()).await, first, "also when the turn that heard it is over");
+    let events = rig.checked("sess_a").await;
+    let steered = events.iter().filter(|event| event["payload"]["change"] == "steered");
+    assert_eq!(steered.count(), 1);
+    assert!(!events.iter().any(|event| event["turnId"] == "turn_mine"));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn p11_the_id_of_a_turn_that_a_resume_made_is_taken() {
     let rig = Rig::start().await;
     let fail = json!([{ "fail": { "message": "m", "retryable": false } }]);
@@ -484,6 +533,54 @@ async fn p11_the_id_of_a_turn_that_a_resume_made_is_taken() {
     let waits = rig.call("resume_thread", resume).await;
     assert_eq!((&waits["status"], &waits["resumed"]), (&json!("queued"), &json!(true)), "{waits}");
     rig.checked("sess_a").await;
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_clears_the_queue_of_its_own_thread_and_of_no_other() {
+    let rig = Rig::start().await;
+    let first = rig.busy("sess_a", &["turn_1", "turn_2"]).await;
+    for (turn, script) in [("turn_other", sleeper()), ("turn_3", json!([])), ("turn_4", json!([]))] {
+        let mut other = named("sess_a", turn, &script, json!({}));
+        other["threadId"] = json!("thrd_other");
+        rig.call("submit_turn", other).await;
+    }
+    let clear = |more: Value| {
+        let mut args = json!({ "sessionId": "sess_a", "clearQueue": true });
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        args
+    };
+    let mixed = clear(json!({ "threadId": first, "turnId": "turn_other" }));
+    let refused = rig.refused("interrupt_turn", mixed).await;
+    assert_eq!(
+        (&refused["code"], &refused["details"]["field"]),
+        (&json!("invalid_argument"), &json!("threadId"))
+    );
+    assert_eq!(rig.queue("sess_a", &first).await, ["turn_1", "turn_2"]);
+    assert_eq!(rig.queue("sess_a", "thrd_other").await, ["turn_3", "turn_4"]);
+    let by_turn = rig.call("interrupt_turn", clear(json!({ "turnId": "turn_other" }))).await;
+    assert_eq!(
+        (&by_turn["threadId"], &by_turn["removed"]),
+        (&json!("thrd_other"), &json!(["turn_3", "turn_4"]))
+    );
+    assert_eq!(rig.queue("sess_a", &first).await, ["turn_1", "turn_2"]);
+    // Once more for a turn that is over by now: what waits in its thread goes.
+    for (turn, script) in [("turn_5", sleeper()), ("turn_6", json!([]))] {
+        let mut other = named("sess_a", turn, &script, json!({}));
+        other["threadId"] = json!("thrd_other");
+        rig.call("submit_turn", other).await;
+    }
+    let over = rig.call("interrupt_turn", clear(json!({ "turnId": "turn_other" }))).await;
+    assert_eq!((&over["status"], &over["removed"]), (&json!("cancelled"), &json!(["turn_6"])));
+    let mixed = clear(json!({ "threadId": first, "turnId": "turn_other" }));
+    assert_eq!(rig.refused("interrupt_turn", mixed).await["details"]["field"], "threadId");
+    let whichever = rig.call("interrupt_turn", clear(json!({}))).await;
+    assert_eq!(
+        (&whichever["threadId"], &whichever["removed"]),
+        (&json!(first), &json!(["turn_1", "turn_2"]))
+    );
+    let events = rig.checked("sess_a").await;
+    assert!(!events.iter().any(|event| event["type"] == "turn.failed" && event["turnId"] == "turn_5"));
     rig.stop().await;
 }
 

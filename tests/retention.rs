@@ -227,11 +227,13 @@ async fn p9_what_is_large_goes_after_a_month_and_its_session_is_told_of_each() {
     let (content, _) = node.0.blobs().read_all("local", &blob).await.unwrap();
     let report = fold(&ReplayCase::parse(&content).unwrap());
     assert_eq!(report.verdict, Verdict::Equal, "{report}");
-    let evidence = node.call("export_evidence", json!({ "sessionId": "sess_a" })).await;
-    let mut missing: Vec<_> =
-        evidence["missing"].as_array().unwrap().iter().map(|missing| missing.as_str().unwrap()).collect();
-    missing.sort_unstable();
-    assert_eq!(missing, refs(&spilled));
+    for command in ["export_evidence", "export_replay", "export_review"] {
+        let exported = node.call(command, json!({ "sessionId": "sess_a" })).await;
+        let missing = exported["missing"].as_array().unwrap();
+        let mut missing: Vec<_> = missing.iter().map(|missing| missing.as_str().unwrap()).collect();
+        missing.sort_unstable();
+        assert_eq!(missing, kept.keys().map(String::as_str).collect::<Vec<_>>(), "{command}: arguments, too");
+    }
 
     assert_eq!(expired(&node.events_as(&other, "sess_a").await).len(), 1, "each tenant has its own");
     assert_eq!(node.0.sweep().await.blobs, 0, "nothing is left to do");

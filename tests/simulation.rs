@@ -92,6 +92,11 @@ fn p5_a_resume_that_is_not_counted_is_noticed() {
 }
 
 #[test]
+fn p5_an_item_whose_end_is_not_kept_is_noticed() {
+    notice(Sabotage::ItemEndNotKept, 5);
+}
+
+#[test]
 fn p6_a_question_that_expires_early_is_noticed() {
     notice(Sabotage::QuestionExpiresEarly, 6);
 }
@@ -129,6 +134,11 @@ fn p11_a_fact_after_the_terminal_one_is_noticed() {
 #[test]
 fn p11_a_cancel_that_forgets_a_child_is_noticed() {
     notice(Sabotage::CancelForgetsChild, 11);
+}
+
+#[test]
+fn p11_a_resume_that_escapes_a_cancel_is_noticed() {
+    notice(Sabotage::OrderForgotten, 11);
 }
 
 #[test]

@@ -130,7 +130,7 @@ async fn serves_what_another_hosts(cluster: &Cluster, near: Bus, far: Bus) {
         call(&worker, "get_session", json!({ "sessionId": "s" }), None).await,
     ];
     assert_eq!(snapshots[0], snapshots[1]);
-    let stranger = Caller { tenant: "other".into(), name: "x".into() };
+    let stranger = Caller::within("other", "x");
     let refused = gateway.call(&stranger, "get_session", json!({ "sessionId": "s" }), None, PATIENCE).await;
     assert_eq!(refused.unwrap_err().code, Code::NotFound, "P8");
     // It hosts nothing: when the worker leaves, nothing is done and nothing is lost.

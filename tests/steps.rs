@@ -389,6 +389,11 @@ async fn p9_groups_of_children_that_live_on_are_bounded_and_an_interrupt_reaches
         "{:#}",
         refused[0]
     );
+    let hits: Vec<_> = events.iter().filter(|event| event["type"] == "rate_limit.hit").collect();
+    let calls =
+        |events: &[&Value]| events.iter().map(|event| event["toolCallId"].clone()).collect::<Vec<_>>();
+    assert_eq!(calls(&hits), calls(&refused), "each refusal is told");
+    assert!(hits.iter().all(|event| event["payload"]["limit"] == "child_groups"));
     // Further turns run beside what lives on.
     assert_eq!(rig.run("sess_a", json!([{ "say": "x" }])).await["type"], "turn.completed");
     rig.began("sess_a", made).await;

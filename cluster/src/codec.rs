@@ -20,14 +20,15 @@ pub trait Stored: Serialize + DeserializeOwned {
     }
 }
 
-/// Makes types [`Stored`] in their first version: `stored! { Command: "bank command" }`. A type that has outgrown it
-/// implements the trait itself, with the upgrade from each older version.
+/// Makes types [`Stored`] in their first version: `stored! { Command: "bank command" }`. One of which the older versions
+/// were never released says its own, `stored! { Command: "bank command" = 2 }`, and reads no other. A type that has
+/// outgrown it implements the trait itself, with the upgrade from each older version.
 #[macro_export]
 macro_rules! stored {
-    ($($type:ty: $name:literal),+ $(,)?) => {
+    ($($type:ty: $name:literal $(= $version:literal)?),+ $(,)?) => {
         $(impl $crate::codec::Stored for $type {
             const NAME: &'static str = $name;
-            const VERSION: u8 = 1;
+            const VERSION: u8 = [$($version,)? 1][0];
         })+
     };
 }
@@ -44,7 +45,7 @@ pub enum DecodeError {
         name: &'static str,
     },
     /// Written by a version of Cadre that this one does not know.
-    #[error("stored {name} has version {found}, this binary reads up to {known}; run a newer one")]
+    #[error("stored {name} has version {found}, this binary {}", reads(*.found, *.known))]
     Version {
         /// The type.
         name: &'static str,
@@ -61,6 +62,14 @@ pub enum DecodeError {
         /// What the parser said.
         reason: String,
     },
+}
+
+fn reads(found: u8, known: u8) -> String {
+    if found > known {
+        format!("reads up to {known}; run a newer one")
+    } else {
+        format!("writes {known} and reads no older one; begin with an empty store")
+    }
 }
 
 /// The bytes of a stored value.

@@ -112,6 +112,12 @@ pub enum BlobError {
         /// Its name.
         blob: BlobRef,
     },
+    /// Go on with what is there, or take another name.
+    #[error("there is another blob {blob}")]
+    Exists {
+        /// Its name.
+        blob: BlobRef,
+    },
     /// Correct the request.
     #[error("a blob of {actual} bytes is over the limit of {limit}")]
     TooLarge {
@@ -183,7 +189,9 @@ impl Blobs {
         self.ttl
     }
 
-    /// Writes a blob. Writing the same one again changes nothing but its time.
+    /// Writes a blob. Writing the same one again changes nothing but its time; another one of its name is refused while
+    /// the first is kept, because somebody may have been told what is in it. Of two that are written at once under one
+    /// name one comes to be there, as a whole.
     pub async fn write(&self, tenant: &str, new: NewBlob) -> Result<BlobMeta, BlobError> {
         self.write_about(tenant, new, Ids::default()).await
     }
@@ -233,47 +241,96 @@ impl Blobs {
         let blob = new.blob.clone();
         let meta = new.meta(about, self.clock.now(), ttl);
         let state = if rest.is_empty() { BlobState::Whole } else { BlobState::Partial };
-        self.begin(tenant, &blob, &BlobMeta { state, ..meta.clone() }, first).await?;
-        let set = |tx: &mut Transaction, (number, piece): &(u64, Bytes)| {
-            tx.set(keys::data(tenant, &records::blob_piece(&blob, *number)), piece.clone());
-        };
+        let mut known = self.begin(tenant, &blob, &BlobMeta { state, ..meta }, first).await?;
+        if known.state == BlobState::Whole {
+            metrics::counter!("cadre_blobs_written_bytes_total").increment(known.size_bytes);
+            return Ok(known);
+        }
         for some in rest.chunks(Self::PIECES_PER_COMMIT) {
-            self.commit(|tx| some.iter().for_each(|piece| set(tx, piece))).await?;
+            known = self.go_on(tenant, &blob, &known, some, BlobState::Partial).await?;
         }
-        if !rest.is_empty() {
-            self.commit(|tx| tx.set(keys::data(tenant, &records::blob(&blob)), codec::encode(&meta))).await?;
-        }
-        metrics::counter!("cadre_blobs_written_bytes_total").increment(meta.size_bytes);
-        Ok(meta)
+        known = self.go_on(tenant, &blob, &known, &[], BlobState::Whole).await?;
+        metrics::counter!("cadre_blobs_written_bytes_total").increment(known.size_bytes);
+        Ok(known)
     }
 
-    /// The first transaction of a blob: with it is noted when it will expire, and what was there of that name is over.
+    /// The first transaction of a blob: with it is noted when it will expire, and what was there of that name is over,
+    /// unless it is another blob that is kept. What is known of it then: whole, too, and as old, when the same one was.
     async fn begin(
         &self,
         tenant: &str,
         blob: &BlobRef,
         meta: &BlobMeta,
         pieces: &[(u64, Bytes)],
-    ) -> Result<(), BlobError> {
+    ) -> Result<BlobMeta, BlobError> {
         let key = keys::data(tenant, &records::blob(blob));
         let mut attempt = Attempt::idempotent();
         loop {
             let mut tx = self.store.begin();
+            let mut meta = meta.clone();
             if let Some(former) = tx.get(&key).await? {
                 let former: BlobMeta = codec::decode(&former)?;
-                if former.state == BlobState::Leaving {
-                    return Err(BlobError::Leaving { blob: blob.clone() });
+                let is_same = former.hash == meta.hash;
+                let is_kept = former.expires > self.clock.now();
+                match former.state {
+                    BlobState::Leaving => return Err(BlobError::Leaving { blob: blob.clone() }),
+                    BlobState::Whole if is_same => meta.state = BlobState::Whole,
+                    BlobState::Whole if is_kept => {
+                        return Err(BlobError::Exists { blob: blob.clone() });
+                    }
+                    BlobState::Whole | BlobState::Partial => {}
+                }
+                if is_same && is_kept {
+                    // Two who write the same at once are told the same of it.
+                    meta.created = former.created;
                 }
                 tx.clear(keys::data(tenant, &records::blob_expiry(former.expires, blob)));
-                tx.clear_range(KeyRange::prefix(key.to_vec()));
+                // Of the same one some pieces may be there, and whoever writes them may be at it still.
+                if !is_same {
+                    tx.clear_range(KeyRange::prefix(key.to_vec()));
+                }
             }
             for (number, piece) in pieces {
                 tx.set(keys::data(tenant, &records::blob_piece(blob, *number)), piece.clone());
             }
-            tx.set(key.clone(), codec::encode(meta));
+            tx.set(key.clone(), codec::encode(&meta));
             tx.set(keys::data(tenant, &records::blob_expiry(meta.expires, blob)), Bytes::new());
             match tx.commit().await {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(meta),
+                Err(error) => attempt.again(error).await?,
+            }
+        }
+    }
+
+    /// A further transaction of a blob, while it is this one that is being written: another writer may have begun anew.
+    async fn go_on(
+        &self,
+        tenant: &str,
+        blob: &BlobRef,
+        meta: &BlobMeta,
+        pieces: &[(u64, Bytes)],
+        state: BlobState,
+    ) -> Result<BlobMeta, BlobError> {
+        let key = keys::data(tenant, &records::blob(blob));
+        let mut attempt = Attempt::idempotent();
+        loop {
+            let mut tx = self.store.begin();
+            let known = tx.get(&key).await?.map(|known| codec::decode::<BlobMeta>(&known)).transpose()?;
+            let known = known.ok_or_else(|| BlobError::NotFound { blob: blob.clone() })?;
+            match known.state {
+                BlobState::Leaving => return Err(BlobError::Leaving { blob: blob.clone() }),
+                _ if known.hash != meta.hash => return Err(BlobError::Exists { blob: blob.clone() }),
+                // Somebody else who writes the same was quicker.
+                BlobState::Whole => return Ok(known),
+                BlobState::Partial => {}
+            }
+            for (number, piece) in pieces {
+                tx.set(keys::data(tenant, &records::blob_piece(blob, *number)), piece.clone());
+            }
+            let known = BlobMeta { state, ..known };
+            tx.set(key.clone(), codec::encode(&known));
+            match tx.commit().await {
+                Ok(_) => return Ok(known),
                 Err(error) => attempt.again(error).await?,
             }
         }
@@ -302,17 +359,18 @@ impl Blobs {
         if start >= end {
             return Ok(Bytes::new());
         }
-        let piece = Self::PIECE_BYTES as u64;
+        let piece_bytes = Self::PIECE_BYTES as u64;
         let mut content = BytesMut::with_capacity((end - start) as usize);
-        let (first, last) = (start / piece, (end - 1) / piece);
+        let (first, last) = (start / piece_bytes, (end - 1) / piece_bytes);
         for number in first..=last {
             let key = keys::data(tenant, &records::blob_piece(blob, number));
             let value = self.store.begin().snapshot_get(&key).await?;
             let value = value.ok_or_else(|| BlobError::NotFound { blob: blob.clone() })?;
-            let at = number * piece;
+            let at = number * piece_bytes;
             let from = start.saturating_sub(at) as usize;
             let to = ((end - at) as usize).min(value.len());
-            content.extend_from_slice(&value[from..to]);
+            let piece = value.get(from..to).ok_or_else(|| BlobError::NotFound { blob: blob.clone() })?;
+            content.extend_from_slice(piece);
         }
         Ok(content.freeze())
     }

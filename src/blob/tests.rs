@@ -151,6 +151,76 @@ async fn what_a_writer_left_that_died_is_no_blob_and_goes_when_its_time_is_over(
     assert!(was_cut > 2, "writers have died in the middle: {was_cut}");
 }
 
+/// As large as another, and other.
+fn other(bytes: usize) -> NewBlob {
+    NewBlob { content: vec![7; bytes].into(), ..new(0) }
+}
+
+#[tokio::test]
+async fn a_blob_that_is_kept_is_not_replaced_by_another_of_its_name() {
+    let world = World::new();
+    for bytes in [10, LARGE] {
+        let meta = world.blobs.write(TENANT, new(bytes)).await.unwrap();
+        for others in [5, bytes, LARGE] {
+            let refused = world.blobs.write(TENANT, other(others)).await;
+            assert!(matches!(refused, Err(BlobError::Exists { .. })), "{refused:?}");
+        }
+        let read = world.blobs.read_all(TENANT, &name()).await.unwrap();
+        assert_eq!(read, (new(bytes).content, meta.clone()));
+        world.pass(Duration::from_millis(5));
+        let again = world.blobs.write(TENANT, new(bytes)).await.unwrap();
+        assert!(again.expires > meta.expires && again.hash == meta.hash, "the same one may be written again");
+        assert_eq!(world.blobs.read_all(TENANT, &name()).await.unwrap(), (new(bytes).content, again));
+        world.blobs.remove(TENANT, &name()).await.unwrap();
+        assert_eq!(world.left().await, 0);
+    }
+}
+
+fn name() -> BlobRef {
+    new(0).blob
+}
+
+#[tokio::test]
+async fn of_two_that_are_written_at_once_under_one_name_one_is_there_as_a_whole() {
+    let world = World::new();
+    for polls in 0..12 {
+        let mut first = Box::pin(world.blobs.write(TENANT, new(LARGE)));
+        for _ in 0..polls {
+            if poll!(&mut first).is_ready() {
+                assert!(polls > 2, "one was under way when the other began");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let (second, first) = tokio::join!(world.blobs.write(TENANT, other(LARGE - 1)), first);
+        let (content, meta) = world.blobs.read_all(TENANT, &name()).await.unwrap();
+        let won = match (&first, &second) {
+            (Ok(meta), Err(BlobError::Exists { .. })) => (new(LARGE).content, meta.clone()),
+            (Err(BlobError::Exists { .. }), Ok(meta)) => (other(LARGE - 1).content, meta.clone()),
+            both => panic!("{both:?}"),
+        };
+        assert!(content == won.0 && meta == won.1, "after {polls} steps of the first");
+        world.blobs.remove(TENANT, &name()).await.unwrap();
+        assert_eq!(world.left().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn two_that_write_the_same_at_once_have_both_written_it() {
+    let world = World::new();
+    let write = || world.blobs.write(TENANT, new(LARGE));
+    let (one, two) = tokio::join!(write(), async {
+        world.pass(Duration::from_millis(3));
+        write().await
+    });
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!((one.hash, one.created), (two.hash, two.created));
+    let (content, _) = world.blobs.read_all(TENANT, &name()).await.unwrap();
+    assert!(content == new(LARGE).content);
+    world.blobs.remove(TENANT, &name()).await.unwrap();
+    assert_eq!(world.left().await, 0);
+}
+
 #[test]
 fn what_was_stored_before_blobs_said_where_they_came_from_is_still_read() {
     type Old = (String, u64, String, Timestamp, Timestamp, Option<SessionId>);

@@ -2,7 +2,7 @@
 
 use std::{env, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use super::{access, duration, stopped::stopped};
+use super::{access, duration, identity, stopped::stopped};
 use anyhow::Context;
 use cadre::{
     blob::Retention,
@@ -53,6 +53,12 @@ pub struct Args {
     /// How much of one output is kept; the rest is cut off, and a fact says so
     #[arg(long, env = "CADRE_OUTPUT_BYTES_MAX", default_value_t = Retention::OUTPUT_BYTES_MAX, value_parser = cut)]
     output_bytes_max: usize,
+    /// What events and snapshots call this installation [default: made once and kept in the data folder]
+    #[arg(long, env = "CADRE_RUNTIME_ID", value_parser = identity::valid)]
+    runtime_id: Option<String>,
+    /// Which version of the Agent Runtime profile events and snapshots say that they follow
+    #[arg(long, env = "CADRE_SCHEMA_VERSION", default_value = Publisher::SCHEMA_VERSION, value_parser = identity::valid)]
+    schema_version: String,
 }
 
 fn kept(text: &str) -> Result<Duration, String> {
@@ -91,7 +97,9 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
             entities_live_max: cadre::runtime::ENTITIES_LIVE_MAX,
             ..HostConfig::new("dev", "dev")
         };
-        let settings = Settings { host, publisher: Publisher::default(), deadline: DEADLINE, retention };
+        let runtime_id = args.runtime_id.map_or_else(|| identity::of(&data), Ok)?;
+        let publisher = Publisher { runtime_id, schema_version: args.schema_version };
+        let settings = Settings { host, publisher, deadline: DEADLINE, retention };
         let (bus, seed) = (Arc::new(LocalBus::new()), rand::rngs::OsRng.try_next_u64()?);
         let runtime = Runtime::start(settings, embedded.store(), bus, Arc::new(SystemClock), seed).await?;
         let settings = http::Settings { access, tls, ..http::Settings::default() };

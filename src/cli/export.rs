@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{Args as ClapArgs, ValueEnum};
 use serde_json::json;
 
-use super::{client::Client, failure::Failure};
+use super::{client::Client, failure::Failure, progress};
 
 /// Export evidence, a replay or a review of a session
 #[derive(Debug, ClapArgs)]
@@ -33,6 +33,9 @@ pub struct Args {
     /// Where to [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Do not wait for the server to make it longer than this
+    #[arg(long, value_name = "N")]
+    deadline_ms: Option<u64>,
 }
 
 /// What can be exported.
@@ -60,17 +63,30 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     if let Some(task) = args.task {
         arguments["taskId"] = task.into();
     }
-    let answer = client.call(name, &arguments)?;
+    let deadline = args.deadline_ms.map(|ms| ("x-deadline-ms", ms.to_string()));
+    let packs = progress::spinner("the server makes it");
+    let answer = client.call_with(name, &arguments, deadline.as_slice());
+    packs.finish_and_clear();
+    let answer = answer?;
     let result = &answer["result"];
     let reference = result["ref"].as_str().context("the answer names nothing to fetch")?;
-    let mut content = client.bytes(&format!("/v1/blobs/{reference}"))?;
+    let content = client.bytes(&format!("/v1/blobs/{reference}"))?;
+    let bar = match args.output.is_none() && io::stdout().is_terminal() {
+        // Whoever looks on sees the thing itself.
+        true => indicatif::ProgressBar::hidden(),
+        false => progress::bytes(result["sizeBytes"].as_u64()),
+    };
+    let mut content = bar.wrap_read(content);
     let Some(file) = args.output else {
         let mut out = io::stdout().lock();
         io::copy(&mut content, &mut out)?;
+        bar.finish_and_clear();
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     };
-    let written = write(&mut content, &file).with_context(|| format!("cannot write {}", file.display()))?;
+    let written = write(&mut content, &file);
+    bar.finish_and_clear();
+    let written = written.with_context(|| format!("cannot write {}", file.display()))?;
     if client.json {
         writeln!(io::stdout(), "{answer}")?;
     } else {

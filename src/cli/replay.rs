@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args as ClapArgs;
 
-use super::failure::Failure;
+use super::{failure::Failure, progress};
 
 /// The file is no replay.
 const NO_CASE: u8 = 2;
@@ -25,7 +25,10 @@ pub struct Args {
 
 /// Replays.
 pub fn run(args: Args, json: bool) -> Result<ExitCode, Failure> {
-    match cadre::replay::run(&args.file, json) {
+    let folds = progress::spinner("folding the events again");
+    let replayed = cadre::replay::run(&args.file, json, || folds.finish_and_clear());
+    folds.finish_and_clear();
+    match replayed {
         Ok(code) => Ok(code),
         Err(error) => {
             Failure::from(anyhow::Error::from(error)).report(json);

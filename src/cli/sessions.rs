@@ -8,7 +8,12 @@ use std::{
 use clap::Args as ClapArgs;
 use serde_json::{Value, json};
 
-use super::{client::Client, failure::Failure, line, table};
+use super::{
+    client::Client,
+    failure::Failure,
+    line,
+    table::{self, at_least_one},
+};
 
 /// List sessions, the newest first
 #[derive(Debug, ClapArgs)]
@@ -22,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     status: Option<String>,
     /// How many at most
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = at_least_one)]
     limit: usize,
 }
 

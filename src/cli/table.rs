@@ -25,3 +25,12 @@ pub fn more(more: bool) {
         eprintln!("cadre: there are more: see --limit");
     }
 }
+
+/// How many entries somebody wants to see.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".into()),
+        Ok(limit) => Ok(limit),
+        Err(_) => Err("must be a whole number of at least 1".into()),
+    }
+}

@@ -21,7 +21,8 @@ Made from the registry in `src/control`; `CADRE_UPDATE=1 cargo test -p cadre --t
 - A **part** of an input is `{\"type\": \"text\", \"text\": \"…\"}` or
   `{\"type\": \"blob\", \"ref\": \"…\", \"mediaType\": \"…\"}`.
 - A **reference** is a text that its owner understands, at most 2048 bytes.
-- `limit` is at least 1 and 50 when absent; more than 1000 is taken as 1000. The `cursor` of a page is the `after` of the
+- `limit` is at least 1 and 50 when absent; more than 1000 is taken as 1000. A page ends, too, after
+  1 MiB of entries. The `cursor` of a page is the `after` of the
   next one.
 ";
 

@@ -27,13 +27,9 @@ impl Host {
     }
 
     /// A fact as an event of the session's feed.
-    pub(crate) fn event(fact: &Fact, sequence: u64, moment: &Moment<'_>) -> NewEvent {
-        let event = StoredEvent {
-            stream: stream(moment.address),
-            sequence,
-            trace: moment.trace.and_then(Trace::of_traceparent),
-            fact: fact.clone(),
-        };
+    pub(crate) fn event(fact: &Fact, trace: Option<&Trace>, sequence: u64, moment: &Moment<'_>) -> NewEvent {
+        let stream = stream(moment.address);
+        let event = StoredEvent { stream, sequence, trace: trace.cloned(), fact: fact.clone() };
         NewEvent { terms: terms(&fact.ids), body: event.encode() }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Named, job::NewJob, session::fingerprint};
 use crate::{
     control::args::CreateTask,
-    exec::{Budget, Run, Source},
+    exec::{Budget, Draft, Run, Source},
     fact::{
         Failure,
         id::{ItemId, JobId, RunId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
@@ -78,7 +78,8 @@ pub enum Message {
 pub struct Reopened {
     /// Which child.
     pub id: String,
-    /// As what it had ended, unless only somebody below it goes on.
+    /// As what it had ended, unless only somebody below it goes on; a job that goes on with some of its items says `None`,
+    /// too: for who waits for it, it has ended as it first had.
     pub ended_as: Option<SubagentStatus>,
     /// Whether its tree had been closed.
     pub was_closed: bool,
@@ -100,6 +101,22 @@ pub struct Parent {
     pub address: Address,
     /// What it is to it.
     pub slot: Slot,
+}
+
+impl Parent {
+    /// Whether that is whose child an entity is: only its parent closes it.
+    pub fn is(parent: Option<&Self>, other: &Address) -> bool {
+        parent.is_some_and(|parent| parent.address == *other)
+    }
+
+    /// Tells it, once, that the tree of a child that has ended is closed.
+    pub fn tell_closed(parent: Option<&Self>, closed: &mut bool, draft: &mut Draft<'_>) {
+        if !std::mem::replace(closed, true)
+            && let Some(Self { address, slot }) = parent.cloned()
+        {
+            draft.send(address, Message::ChildClosed { parent: slot });
+        }
+    }
 }
 
 /// What an entity is started with.
@@ -215,4 +232,15 @@ pub struct Close {
     pub by: String,
 }
 
-cadre_cluster::stored! { Message: "runtime message" }
+impl Close {
+    /// How much of a reason is remembered, in characters.
+    const REASON_CHARS_MAX: usize = 128;
+
+    /// As it is remembered for whoever has to be told later: an entity may hold many of these (P9).
+    pub fn kept(&self) -> Self {
+        let shorter = |reason: &String| reason.chars().take(Self::REASON_CHARS_MAX).collect();
+        Self { reason: self.reason.as_ref().map(shorter), by: self.by.clone() }
+    }
+}
+
+cadre_cluster::stored! { Message: "runtime message" = 2 }

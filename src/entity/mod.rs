@@ -4,6 +4,8 @@
 //! replay uses (P5). Its *work* is what it needs in order to go on, which is nobody else's business and replaced as a
 //! whole by each step. Children are started, closed and joined by messages alone.
 
+#[cfg(test)]
+mod golden;
 mod host;
 pub mod job;
 mod message;

@@ -6,7 +6,7 @@
 //! | `(TASK, session, id)` | nothing | the task |
 //! | `(TASK_ALL, id)` | nothing | the task |
 //! | `(TASK_CHILD, parent, id)` | nothing | the task |
-//! | `(SUBAGENT, session, parent, id)` | nothing | the subagent |
+//! | `(SUBAGENT, session, kind of the parent, parent, id)` | nothing | the subagent |
 //! | `(JOB, session, id)` | nothing | the job |
 //! | `(JOB_ALL, id)` | nothing | the job |
 //! | `(TASK_JOB, task, id)` | nothing | the job |
@@ -78,6 +78,9 @@ pub struct KnownTurn {
     pub thread: ThreadId,
     /// A hash of the request, to recognise the same one.
     pub fingerprint: u128,
+    /// The turn that heard its input instead, when it was steered there.
+    #[serde(default)]
+    pub answered: Option<TurnId>,
 }
 
 impl KnownTurn {
@@ -174,9 +177,10 @@ pub fn task_children(parent: &TaskId) -> Vec<u8> {
     pack(&(TASK_CHILD, parent.as_str()))
 }
 
-/// A subagent below its parent: a subagent, a task, or the session itself.
-pub fn subagent(session: &SessionId, parent: &str, id: &str) -> Vec<u8> {
-    pack(&(SUBAGENT, session.as_str(), parent, id))
+/// A subagent below its parent: a subagent, a task, or the session itself. Callers choose ids, so those of two kinds may
+/// be the same text.
+pub fn subagent(session: &SessionId, (kind, parent): (&str, &str), id: &str) -> Vec<u8> {
+    pack(&(SUBAGENT, session.as_str(), kind, parent, id))
 }
 
 /// All subagents of a session.
@@ -185,8 +189,8 @@ pub fn all_subagents(session: &SessionId) -> Vec<u8> {
 }
 
 /// All subagents below a parent.
-pub fn subagents(session: &SessionId, parent: &str) -> Vec<u8> {
-    pack(&(SUBAGENT, session.as_str(), parent))
+pub fn subagents(session: &SessionId, (kind, parent): (&str, &str)) -> Vec<u8> {
+    pack(&(SUBAGENT, session.as_str(), kind, parent))
 }
 
 /// A job of a session.

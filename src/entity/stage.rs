@@ -1,6 +1,6 @@
 //! One entity on a stage of its own: what it hears is given to it by hand, and what it says is collected.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use cadre_cluster::{
     address::Address,
@@ -25,6 +25,14 @@ pub const TENANT: &str = "stage";
 pub struct Stage<E: Entity> {
     pub state: E::State,
     pub told: Vec<Fact>,
+    /// What it has said to others, and to itself.
+    pub sent: Vec<(Address, Message)>,
+    /// The timers that are set.
+    pub timers: BTreeMap<String, Timestamp>,
+    /// The effects that it has started.
+    pub effects: Vec<String>,
+    /// How much its record may still grow.
+    pub room_bytes: usize,
     entity: E,
     address: Address,
     now: Timestamp,
@@ -66,7 +74,18 @@ where
     pub fn new(entity: E, id: &str) -> Self {
         let address = somebody(E::KIND, id);
         let state = E::State::default();
-        Self { state, told: Vec::new(), entity, address, now: Timestamp(1_778_493_600_000), seed: 1 }
+        Self {
+            state,
+            told: Vec::new(),
+            sent: Vec::new(),
+            timers: BTreeMap::new(),
+            effects: Vec::new(),
+            room_bytes: 64 * 1024,
+            entity,
+            address,
+            now: Timestamp(1_778_493_600_000),
+            seed: 1,
+        }
     }
 
     /// What time it is.
@@ -87,13 +106,23 @@ where
             now: self.now,
             seed: self.seed,
             trace: None,
-            room_bytes: 64 * 1024,
+            room_bytes: self.room_bytes,
         };
         let decision = self.entity.decide(&self.state, input, &moment)?;
+        for (to, body) in decision.messages() {
+            self.sent.push((to.clone(), codec::decode(body).unwrap()));
+        }
+        for (name, due) in decision.timers() {
+            match due {
+                Some(due) => self.timers.insert(name.to_owned(), due),
+                None => self.timers.remove(name),
+            };
+        }
+        self.effects.extend(decision.effects().map(str::to_owned));
         let mut told = Vec::new();
         for change in &decision.facts {
             E::apply(&mut self.state, change);
-            if let Change::Told(fact) = change {
+            if let Change::Told(fact, _) = change {
                 told.push((**fact).clone());
             }
         }
@@ -107,9 +136,32 @@ where
         self.give(Input::Message { from, message }).unwrap().1
     }
 
+    /// Hears what it has told itself so far. How many messages that was.
+    pub fn go_on(&mut self) -> usize {
+        let (own, others) = self.sent.drain(..).partition(|(to, _)| *to == self.address);
+        self.sent = others;
+        let own: Vec<(Address, Message)> = own;
+        let many = own.len();
+        for (from, message) in own {
+            self.give(Input::Message { from, message }).unwrap();
+        }
+        many
+    }
+
     /// What it tells when a timer is due.
     pub fn due(&mut self, name: &str) -> Vec<Fact> {
+        self.timers.remove(name);
         self.give(Input::Timer { name: name.into() }).unwrap().1
+    }
+
+    /// Whom it has told to close since this was asked last, and why.
+    pub fn closes(&mut self) -> Vec<(String, Option<String>)> {
+        let sent = std::mem::take(&mut self.sent);
+        let closes = sent.into_iter().filter_map(|(to, message)| match message {
+            Message::Close(close) => Some((to.id().to_owned(), close.reason)),
+            _ => None,
+        });
+        closes.collect()
     }
 
     /// How much its state takes where it is stored.

@@ -1,9 +1,13 @@
 //! Who a run has started, and what became of them.
 //!
 //! A parent of a hundred thousand remembers counts, not names: the ids of a group are derived from one base, so that
-//! each child can be reached again, and a child says exactly once that it has ended (P6). Ended and closed are two
-//! things: a child may end while children of its own live on. `live` counts those whose whole tree is not closed, and a
-//! cancel is done when it is zero (P11).
+//! each child can be reached again, and a child says once per attempt that it has ended, which is counted exactly once
+//! (P6). Ended and closed are two things: a child may end while children of its own live on, and one that had ended may be
+//! resumed, which it says, too. `live` counts those whose whole tree is not closed, and a cancel is done when it is zero
+//! (P11).
+//!
+//! An order to close stands until then: whoever goes on again meanwhile, because somebody has resumed it, is told at once
+//! and alone. Nobody else is told a second time, however often the order is given (P9).
 
 use std::collections::BTreeMap;
 
@@ -26,6 +30,9 @@ use crate::{
 pub struct Children {
     groups: BTreeMap<u32, Group>,
     next: u32,
+    /// What all of them were told, while the tree of one of them is not closed.
+    #[serde(default)]
+    order: Option<Close>,
 }
 
 /// Children that were asked for together.
@@ -258,8 +265,12 @@ impl Children {
         self.groups.values().all(|group| group.start.is_none() && group.closing.is_none())
     }
 
-    /// Has everybody closed who is not. Those who were not started yet are not started any more.
+    /// Has everybody closed who is not. Those who were not started yet are not started any more. The order stands until all
+    /// are closed; the first one counts.
     pub fn close(&mut self, close: &Close) {
+        if self.order.is_some() {
+            return;
+        }
         for group in self.groups.values_mut() {
             group.count = group.started;
             group.start = None;
@@ -272,6 +283,23 @@ impl Children {
             }
         }
         self.groups.retain(|_, group| group.live > 0);
+        let stands = self.live() > 0 && !is_on(Sabotage::OrderForgotten);
+        self.order = stands.then(|| close.kept());
+    }
+
+    /// The order to close that stands.
+    pub fn order(&self) -> Option<&Close> {
+        self.order.as_ref()
+    }
+
+    /// An order that stands for their parent holds for whoever of them goes on again.
+    pub fn stand_under(&mut self, order: Option<&Close>) {
+        self.order = self.order.take().or_else(|| order.cloned());
+    }
+
+    /// Their parent was told to begin anew: what goes on below it may do so.
+    pub fn forget_order(&mut self) {
+        self.order = None;
     }
 
     /// A child has ended. `live` says whether its own children go on.
@@ -300,7 +328,7 @@ impl Children {
 
     /// A child that had ended goes on. Who waits for it waits for how it ends now. Its group may be forgotten by now: then
     /// those that go on are remembered by name, so that a cancel reaches each of them (P11). One for whose name there is
-    /// no room left is closed again.
+    /// no room left is closed again, and so is whoever goes on under an order to close.
     pub fn reopened(&mut self, number: u32, child: &Address, again: &Reopened, draft: &mut Draft<'_>) {
         if let Some(group) = self.groups.get_mut(&number)
             && let Some(status) = again.ended_as
@@ -308,9 +336,24 @@ impl Children {
             group.tally.take_back(status);
             group.troubled.retain(|id| *id != again.id);
         }
-        if !again.was_closed {
-            return;
+        if let Some(order) = self.order.clone() {
+            draft.send(child.clone(), Message::Close(order));
         }
+        if again.was_closed {
+            self.live_again(number, child, draft);
+        }
+        self.let_go();
+    }
+
+    /// Once everybody is closed, the order to close is carried out.
+    fn let_go(&mut self) {
+        if self.live() == 0 {
+            self.order = None;
+        }
+    }
+
+    /// One whose tree was closed is counted again, and found again.
+    fn live_again(&mut self, number: u32, child: &Address, draft: &mut Draft<'_>) {
         let group = self.groups.entry(number).or_insert_with(|| Group {
             names: Names::Listed(Vec::new()),
             count: 0,
@@ -332,10 +375,15 @@ impl Children {
         if draft.take_spare(first + child.kind().len() + child.id().len() + 16) {
             names.push((child.kind().to_owned(), child.id().to_owned()));
             (group.count, group.started) = (group.count + 1, group.started + 1);
-        } else {
-            let reason = Some("too many go on again at once below its parent".to_owned());
-            draft.send(child.clone(), Message::Close(Close { reason, by: "runtime".into() }));
+        } else if self.order.is_none() {
+            draft.send(child.clone(), Message::Close(Self::no_room()));
         }
+    }
+
+    /// What is told to a child that goes on again and cannot be remembered: nobody could close it later.
+    pub fn no_room() -> Close {
+        let reason = Some("too many go on again at once below its parent".to_owned());
+        Close { reason, by: "runtime".into() }
     }
 
     /// The result of a group is known, and its call needs it no more.
@@ -348,11 +396,10 @@ impl Children {
 
     /// A group that nobody asks about and that is closed is history.
     fn forget(&mut self, number: u32) {
-        let over = |group: &Group| {
-            group.call.is_none() && group.live == 0 && group.is_started() && group.closing.is_none()
-        };
+        let over = |group: &Group| group.call.is_none() && group.live == 0 && group.is_started();
         if self.groups.get(&number).is_some_and(over) {
             self.groups.remove(&number);
         }
+        self.let_go();
     }
 }

@@ -1,5 +1,7 @@
 //! What follows from an input, whatever kind of entity takes it: all of it data.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use cadre_cluster::{
     address::Address,
@@ -12,7 +14,7 @@ use crate::{
     blob::{self, NewBlob},
     entity::Message,
     fact::{
-        Class, Fact, IdSource, Ids,
+        Class, Fact, IdSource, Ids, Trace,
         id::{BlobRef, SessionId},
     },
 };
@@ -20,8 +22,8 @@ use crate::{
 /// A change to an entity: told to everybody in the feed, or kept to itself.
 #[derive(Debug, Clone)]
 pub enum Change<W> {
-    /// In the feed.
-    Told(Box<Fact>),
+    /// In the feed, with the trace that it belongs to.
+    Told(Box<Fact>, Option<Arc<Trace>>),
     /// What the entity has to remember in order to go on.
     Kept(Box<W>),
 }
@@ -46,6 +48,8 @@ pub struct Draft<'a> {
     pub spare: usize,
     /// What has happened.
     pub facts: Vec<Fact>,
+    /// The trace that they belong to.
+    pub trace: Option<Arc<Trace>>,
     messages: Vec<(Address, Message)>,
     timers: Vec<(String, Option<Timestamp>)>,
     effects: Vec<EffectChange>,
@@ -124,6 +128,7 @@ impl<'a> Draft<'a> {
             room: Room::default(),
             spare: moment.room_bytes.saturating_sub(SPARE_KEPT_BYTES),
             facts: Vec::new(),
+            trace: moment.trace.and_then(Trace::of_traceparent).map(Arc::new),
             messages: Vec::new(),
             timers: Vec::new(),
             effects: Vec::new(),
@@ -239,7 +244,8 @@ impl<'a> Draft<'a> {
     {
         // Before the facts: the feed that they go to may be part of it.
         let kept = work.map(|work| Change::Kept(Box::new(work)));
-        let told = self.facts.into_iter().map(|fact| Change::Told(Box::new(fact)));
+        let trace = self.trace;
+        let told = self.facts.into_iter().map(|fact| Change::Told(Box::new(fact), trace.clone()));
         let mut decision = Decision::facts(kept.into_iter().chain(told));
         for (to, message) in self.messages {
             decision = decision.send_to(to, &message);

@@ -2,25 +2,15 @@
 
 use std::collections::HashMap;
 
+#[cfg(test)]
+mod tests;
+
+use super::class::{OfTurn, of_turn};
 use crate::fact::{
     Event, Payload,
     id::{ActionId, CallId, TaskId, TurnId},
     payload::VerificationOutcome,
-    status::TaskStatus,
 };
-
-/// Classes that tell of work within a turn: none of them may follow its end.
-const WORK: [&str; 9] = [
-    "model.",
-    "reasoning.",
-    "tool.",
-    "action.",
-    "permission.",
-    "process.",
-    "routing.",
-    "context.resolved",
-    "run.",
-];
 
 /// Looks at facts one by one, and says at the end which promises were kept.
 ///
@@ -127,7 +117,7 @@ impl Checks {
                         self.late_faults.add(|| format!("{class} after the end of {turn}"));
                     }
                 }
-                _ if seen.ends > 0 && WORK.iter().any(|start| class.as_str().starts_with(start)) => {
+                _ if seen.ends > 0 && of_turn(class) == OfTurn::Work => {
                     self.late_faults.add(|| format!("{class} after the end of {turn} at {}", event.cursor));
                 }
                 _ => {}
@@ -167,6 +157,8 @@ impl Checks {
 
     fn task(&mut self, event: &Event) {
         let Some(task) = event.fact.ids.task() else { return };
+        // What others say of a task may come at any time: it is about them.
+        let own = event.stream.strip_prefix("task:") == Some(task.as_str());
         let over = self.tasks.entry(task.clone()).or_default();
         let class = event.fact.event_type();
         match &event.fact.payload {
@@ -179,12 +171,10 @@ impl Checks {
                 self.end_faults
                     .add_if(ended_before, || format!("task {task} ends again at {}", event.cursor));
             }
-            // Only a command opens a task again, and these are how that is told.
-            Payload::TaskRetrying(_) | Payload::TaskQueued(_) | Payload::TaskResumed(_) => *over = false,
-            Payload::TaskUpdated(updated) if updated.status.is_some_and(|to| to != TaskStatus::Archived) => {
-                *over = false;
-            }
-            Payload::TaskStarted(_) | Payload::TaskAttemptStarted(_) | Payload::TaskProgress(_) if *over => {
+            // Only a command opens a task again, and this is how that is told.
+            Payload::TaskRetrying(_) => *over = false,
+            Payload::TaskArchived(_) => {}
+            _ if own && *over => {
                 self.late_faults.add(|| format!("{class} after the end of {task} at {}", event.cursor));
             }
             _ => {}

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{
     About, Closing, KnownGap, Listed, Pack, Scope, Span,
+    class::{self, Quoted},
     sink::{Full, Sink},
     spine::Spine,
     telemetry::Telemetry,
@@ -139,9 +140,7 @@ impl Standing {
             Some("job") if !class.contains(".item.") => ("jobs", ids.job().map(AsRef::as_ref)),
             _ => return,
         };
-        let said = serde_json::to_value(&event.fact.payload).ok();
-        let said = said.as_ref().and_then(|payload| payload.get("status")).and_then(|status| status.as_str());
-        let status = if class == "turn.started" { Some("running") } else { said };
+        let status = if class == "turn.started" { Some("running") } else { event.fact.payload.status() };
         if let (Some(id), Some(status)) = (id, status) {
             self.0.entry(kind).or_default().insert(id.into(), status.to_owned());
         }
@@ -269,9 +268,6 @@ impl Evidence {
         if self.costs.model_answers > 0 && self.costs.usd().is_none() {
             gaps.push(KnownGap::unknown("costs", "no fact says what the models cost"));
         }
-        if !self.telemetry.is_traced() {
-            gaps.push(KnownGap::not_applicable("traces", Telemetry::UNTRACED));
-        }
         if self.spine.count("processes") > 0 && !self.sandboxed {
             gaps.push(KnownGap::unknown("sandbox", "processes ran and no fact says within which bounds"));
         }
@@ -298,20 +294,16 @@ impl Pack for Evidence {
         self.telemetry.take(event);
         self.standing.take(event);
         self.decision(event);
-        let class = event.fact.event_type().as_str();
-        self.sandboxed |= class.starts_with("sandbox.");
-        if class.ends_with("failed") || class == "runtime.error" || class == "task.lost" {
-            self.failures.push(event.into());
-        } else if class == "artifact.changed" {
-            self.artifacts.push(event.into());
-        } else if class.starts_with("routing.") {
-            self.routing.push(event.into());
-        }
+        self.sandboxed |=
+            matches!(event.fact.payload, Payload::SandboxApplied(_) | Payload::SandboxViolation(_));
+        let list = match class::quoted(event.fact.event_type()) {
+            Some(Quoted::Failures) => &mut self.failures,
+            Some(Quoted::Artifacts) => &mut self.artifacts,
+            Some(Quoted::Routing) => &mut self.routing,
+            None => return Ok(()),
+        };
+        list.push(event.into());
         Ok(())
-    }
-
-    fn references(&self) -> Vec<String> {
-        self.tools.references().map(ToString::to_string).collect()
     }
 
     fn finish(mut self: Box<Self>, closing: Closing) -> Result<Vec<u8>, Full> {

@@ -28,11 +28,6 @@ impl KnownGap {
         Self::new(what, Availability::Unavailable, reason)
     }
 
-    /// There is no such thing here.
-    pub fn not_applicable(what: &str, reason: impl Into<String>) -> Self {
-        Self::new(what, Availability::NotApplicable, reason)
-    }
-
     /// It goes on: the pack says how it stood.
     pub fn stale(what: &str, reason: impl Into<String>) -> Self {
         Self::new(what, Availability::Stale, reason)

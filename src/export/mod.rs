@@ -13,11 +13,13 @@
 //! that can be checked from facts alone were kept.
 
 pub mod check;
+mod class;
 pub mod compare;
 pub mod evidence;
 pub mod gap;
 pub mod listed;
 pub mod pack;
+pub mod reference;
 pub mod replay;
 pub mod review;
 pub mod scope;
@@ -34,10 +36,11 @@ pub use self::{
     gap::KnownGap,
     listed::Listed,
     pack::{About, Closing, Pack, Sealed, Span},
+    reference::References,
     replay::Replay,
     review::Review,
     scope::{Scope, Selection},
     sink::{Full, Sink},
     trajectory::Trajectory,
-    trial::{Measured, Trial, TrialResult},
+    trial::{Measured, Trial, TrialComparison, TrialResult},
 };

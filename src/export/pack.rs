@@ -75,11 +75,6 @@ pub trait Pack: Send {
     /// Takes in a fact, in the order of the feed.
     fn take(&mut self, event: &Event) -> Result<(), Full>;
 
-    /// The references that it will name, so that somebody can look whether they are there.
-    fn references(&self) -> Vec<String> {
-        Vec::new()
-    }
-
     /// All of it, as JSON.
     fn finish(self: Box<Self>, closing: Closing) -> Result<Vec<u8>, Full>;
 }

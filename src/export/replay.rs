@@ -32,6 +32,9 @@ pub struct Models {
     /// Jobs; absent when they were not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<BTreeMap<String, Value>>,
+    /// Items that ever began, by job; absent when they were not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items: Option<BTreeMap<String, Vec<Value>>>,
     /// How many more there are than were recorded, by kind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub omitted: BTreeMap<String, u64>,
@@ -46,6 +49,9 @@ pub struct Window {
     pub tasks: usize,
     /// Jobs.
     pub jobs: usize,
+    /// Subagents; cases that do not say had none.
+    #[serde(default)]
+    pub subagents: usize,
 }
 
 /// A replay case in the making. Events become text as they come, so that it never holds more than that text.
@@ -85,6 +91,7 @@ impl Pack for Replay {
             // Only what was selected as a whole can be told from what was selected.
             models.snapshot = None;
             models.jobs = None;
+            models.items = None;
             models.omitted.clear();
             models.tasks.retain(|id, _| closing.selection.tasks.iter().any(|task| task.as_str() == id));
             models

@@ -51,6 +51,20 @@ impl Selection {
         Self { tasks: tasks.cloned().collect(), scope, ..Self::default() }
     }
 
+    /// The thread or turn that was asked for begins with this fact. When it is the own one of a subagent or of an attempt
+    /// of a task, that belongs to it as a whole: its beginning and its end are told elsewhere than in the thread.
+    pub fn begins_with(&mut self, first: &Event) {
+        let (scope, ids) = (&self.scope, &first.fact.ids);
+        let is_it = scope.thread_id.as_ref().is_none_or(|thread| ids.thread() == Some(thread))
+            && scope.turn_id.as_ref().is_none_or(|turn| ids.turn() == Some(turn))
+            && scope.task_id.as_ref().is_none_or(|task| ids.task() == Some(task));
+        match &first.fact.payload {
+            Payload::SubagentSpawned(_) if is_it => self.subagents.extend(ids.subagent().cloned()),
+            Payload::TaskAttemptStarted(_) if is_it => self.tasks.extend(ids.task().cloned()),
+            _ => {}
+        }
+    }
+
     /// What was asked for, with the thread of the turn.
     pub fn scope(&self) -> Scope {
         Scope {

@@ -128,11 +128,6 @@ impl Telemetry {
         self.request(event);
     }
 
-    /// Whether any fact carries a trace.
-    pub fn is_traced(&self) -> bool {
-        self.traced > 0
-    }
-
     /// How many entries are left out for room: of traces, of requests.
     pub fn omitted(&self) -> [(&'static str, u64); 2] {
         [("telemetry.traces", self.traces.omitted), ("telemetry.modelRequests", self.requests.omitted)]

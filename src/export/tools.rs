@@ -153,11 +153,6 @@ impl Tools {
         self.calls.entries.get_mut(*self.places.get(call)?)
     }
 
-    /// The results that are kept elsewhere.
-    pub fn references(&self) -> impl Iterator<Item = &BlobRef> {
-        self.calls.entries.iter().filter_map(|call| call.result_ref.as_ref())
-    }
-
     /// All of them.
     pub fn finish(mut self) -> Listed<ToolEntry> {
         for call in &mut self.calls.entries {

@@ -10,7 +10,7 @@ use crate::{
     fact::{
         Event, Id, Payload, Ref,
         id::{RunId, SessionId, TaskId, ThreadId, TrialId, TurnId},
-        payload::{Benchmark, Decision, Reward},
+        payload::{Benchmark, Comparison, Decision, Reward},
         scope::{AttemptScope, TrialScope},
         status::TurnStatus,
     },
@@ -38,6 +38,18 @@ pub struct Trial {
     pub told: Option<(ThreadId, Cursor)>,
     /// How it ended.
     pub result: Option<TrialResult>,
+    /// What the last comparison that named it came to.
+    #[serde(default)]
+    pub comparison: Option<TrialComparison>,
+}
+
+/// What a comparison came to, as a trial remembers it. Which trials were compared is in the report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialComparison {
+    /// The report.
+    pub reference: Ref,
+    /// The decision, and what it rests on.
+    pub comparison: Named<Comparison>,
 }
 
 /// How a trial ended.
@@ -118,10 +130,15 @@ impl Measure {
             Payload::TurnCompleted(_) if own => measured.last_outcome = Some(TurnStatus::Completed),
             Payload::TurnFailed(failed) if own => measured.last_outcome = Some(failed.status),
             Payload::ToolStarted(_) => measured.tool_calls += 1,
-            Payload::PermissionEvaluated(evaluated) if evaluated.decision == Decision::Deny => {
+            // Whoever asks what would be decided has no call, and has had nothing denied.
+            Payload::PermissionEvaluated(evaluated)
+                if ids.call().is_some() && evaluated.decision == Decision::Deny =>
+            {
                 measured.denied_side_effects += 1;
             }
-            Payload::PermissionResolved(resolved) if resolved.decision == Decision::Deny => {
+            Payload::PermissionResolved(resolved)
+                if ids.call().is_some() && resolved.decision == Decision::Deny =>
+            {
                 measured.denied_side_effects += 1;
             }
             Payload::ArtifactChanged(_) => measured.artifacts += 1,
@@ -223,5 +240,35 @@ impl Trial {
     fn details(&self) -> Option<Ref> {
         let said = self.result.as_ref().and_then(|result| result.reward.details_ref.clone());
         said.or_else(|| self.spec.refs.get("rewardDetailsRef").cloned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::{
+        Fact,
+        id::CallId,
+        payload::{PermissionEvaluated, PermissionResolved},
+        scope::TurnScope,
+    };
+
+    #[test]
+    fn only_what_a_call_was_denied_counts_as_denied() {
+        let scope = || TurnScope { thread: ThreadId::with_suffix("1"), turn: TurnId::with_suffix("1") };
+        let evaluated = PermissionEvaluated { decision: Decision::Deny, ..Default::default() };
+        let resolved = PermissionResolved { decision: Decision::Deny, ..Default::default() };
+        let facts = [
+            Fact::new(Timestamp(1), scope(), evaluated.clone()),
+            Fact::new(Timestamp(1), scope(), resolved.clone()),
+            Fact::new(Timestamp(1), scope(), evaluated).with(CallId::with_suffix("1")),
+            Fact::new(Timestamp(1), scope(), resolved).with(CallId::with_suffix("2")),
+        ];
+        let mut measure = Measure::default();
+        for fact in facts {
+            let (session, stream) = (SessionId::with_suffix("1"), "session:sess_1".to_owned());
+            measure.take(&Event { cursor: Cursor::START, session, stream, sequence: 1, trace: None, fact });
+        }
+        assert_eq!(measure.finish(false, false).denied_side_effects, 2);
     }
 }

@@ -133,6 +133,26 @@ words! {
         NotApplicable = "not_applicable",
         Blocked = "blocked",
     }
+
+    /// What makes a queue go on: nothing is in it, the turn that runs has to end, somebody has to decide something for
+    /// that turn, or the next turn begins by itself.
+    QueueState { Empty = "empty", BehindTurn = "behind_turn", Blocked = "blocked", Ready = "ready" }
+
+    /// Whether facts can be joined with traces: they name some, nobody can say, or there is nothing to join.
+    JoinStatus { Joined = "joined", Unknown = "unknown", NotApplicable = "not_applicable" }
+}
+
+/// As what somebody has ended whose turn has.
+impl From<TurnStatus> for SubagentStatus {
+    fn from(status: TurnStatus) -> Self {
+        match status {
+            TurnStatus::Completed => Self::Completed,
+            TurnStatus::Cancelled => Self::Cancelled,
+            TurnStatus::TimedOut => Self::TimedOut,
+            TurnStatus::Lost => Self::Lost,
+            _ => Self::Failed,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -117,8 +117,9 @@ fn refused(error: BlobError, kept: Duration) -> Refusal {
         }
         error @ BlobError::Leaving { .. } => Error::unavailable(error.to_string()).into(),
         BlobError::Read(error) => Error::unavailable(format!("cannot read the blob: {error}")).into(),
-        error @ (BlobError::Write(_) | BlobError::TooLarge { .. } | BlobError::Decode(_)) => {
-            Refusal::internal(&error.to_string())
-        }
+        error @ (BlobError::Write(_)
+        | BlobError::TooLarge { .. }
+        | BlobError::Exists { .. }
+        | BlobError::Decode(_)) => Refusal::internal(&error.to_string()),
     }
 }

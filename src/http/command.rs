@@ -11,7 +11,8 @@ use axum::{
 use serde_json::{Value, json};
 
 use super::{
-    App, body,
+    App,
+    body::{self, BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
     credential::{self, Asking},
     limits::Rate,
     refusal::{self, Refusal},
@@ -33,7 +34,7 @@ const TRACEPARENT_BYTES_MAX: usize = 110;
 pub(super) const AT_ONCE_MAX: usize = 8_192;
 /// Commands that may wait for days, of those: the rest stays for whoever wants something done.
 pub(super) const WAITING_MAX: usize = 4_096;
-/// Large bodies that are read at once.
+/// Large bodies that are in memory at once, from when they are read to when their commands are answered.
 pub(super) const LARGE_MAX: usize = 8;
 /// The one command that does nothing but wait.
 const WAIT: &str = "wait_subagents";
@@ -56,8 +57,11 @@ pub(super) async fn execute(
     caller.require(control::registry().find(&name)?.scope)?;
     let key = key(&headers)?;
     let deadline = deadline(&headers)?;
-    let large = (name == "create_job").then_some(&*app.large);
-    let arguments = body::arguments(&body::read(&headers, body, large).await?)?;
+    let max = if name == "create_job" { LARGE_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
+    // What a large body becomes is in memory until the command is answered, and so is its place taken.
+    let body::Whole { content, place: _place } = body::read(&headers, body, max, &app.large).await?;
+    let arguments = body::arguments(&content)?;
+    drop(content);
     let deadline = deadline.unwrap_or_else(|| patience(&app, &name, &arguments));
     let command = call(&app, &caller, &name, arguments, key, deadline);
     let answer = trace::within(traceparent(&headers), command).await?;

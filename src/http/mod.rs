@@ -46,7 +46,7 @@ use tokio::{
 };
 
 pub use self::{
-    body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX},
+    body::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX, SMALL_BODY_BYTES_MAX},
     browser::check_origins,
     metrics::install as install_metrics,
     tls::{Tls, TlsError},

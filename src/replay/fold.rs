@@ -1,6 +1,6 @@
 //! Folding a case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{Differences, ReplayCase, Report, Verdict};
 use crate::{
     export::Span,
-    view::{ReadModels, SessionSnapshot, TurnView, Window, snapshot::Publisher},
+    fact::id::ItemId,
+    view::{ItemView, ReadModels, SessionSnapshot, TurnView, Window, snapshot::Publisher},
 };
 
 /// What of a turn depends on the turns beside it, so that a part of a session does not tell it: its number, what is
@@ -28,7 +29,7 @@ pub fn fold(case: &ReplayCase) -> Report {
             out_of_order += 1;
         }
         last = Some(event.cursor);
-        models.apply(&event.stream, &event.fact);
+        models.apply_traced(&event.stream, &event.fact, event.trace.as_ref());
     }
     let mut differences = Differences::default();
     let trimmed = case.known_gaps.iter().find(|gap| gap.what == "history");
@@ -38,6 +39,8 @@ pub fn fold(case: &ReplayCase) -> Report {
     let open = models.session.threads.iter().map(|thread| thread.turns.len()).sum::<usize>();
     let verdict = match (trimmed, differences.total, out_of_order) {
         (Some(_), _, _) => Verdict::Incomparable,
+        // Equal to nothing is not equal.
+        (None, 0, 0) if differences.compared == 0 => Verdict::Incomparable,
         (None, 0, 0) => Verdict::Equal,
         (None, _, _) => Verdict::Different,
     };
@@ -50,6 +53,7 @@ pub fn fold(case: &ReplayCase) -> Report {
         tasks: models.tasks.len(),
         subagents: models.subagents.len(),
         jobs: models.jobs.len(),
+        items: models.items.len(),
         unknown: models.unknown,
         omitted: case.models.omitted.clone(),
         gaps: case.known_gaps.clone(),
@@ -63,7 +67,8 @@ fn compare(case: &ReplayCase, models: &ReadModels, differences: &mut Differences
         let publisher =
             Publisher { runtime_id: case.runtime_id.clone(), schema_version: case.schema_version.clone() };
         let asked = served.window;
-        let window = Window { turns: asked.turns, tasks: asked.tasks, jobs: asked.jobs };
+        let window =
+            Window { turns: asked.turns, tasks: asked.tasks, jobs: asked.jobs, subagents: asked.subagents };
         let parts = models.parts(publisher, window, Some(case.cursor));
         let folded = parts.map(|parts| json(&SessionSnapshot::assemble(parts)));
         differences.compare("snapshot", Some(snapshot), folded.as_ref());
@@ -84,6 +89,33 @@ fn compare(case: &ReplayCase, models: &ReadModels, differences: &mut Differences
     );
     if let Some(jobs) = &served.jobs {
         by_id("jobs", jobs, models.jobs.iter(), recorded_all(case, "jobs"), differences);
+    }
+    if let Some(items) = &served.items {
+        let all = recorded_all(case, "jobs") && recorded_all(case, "items");
+        compare_items(items, models, all, differences);
+    }
+}
+
+/// Compares the items of each job by their ids. The turn of an item is its own entity's, and served as a thread.
+fn compare_items(
+    served: &BTreeMap<String, Vec<Value>>,
+    models: &ReadModels,
+    all: bool,
+    differences: &mut Differences,
+) {
+    let mut folded: BTreeMap<&str, Vec<(&ItemId, ItemView)>> = BTreeMap::new();
+    for ((job, item), view) in &models.items {
+        let job = job.as_ref().map(AsRef::as_ref).unwrap_or_default();
+        folded.entry(job).or_default().push((item, ItemView { turn: None, ..view.clone() }));
+    }
+    let jobs: BTreeSet<&str> = served.keys().map(String::as_str).chain(folded.keys().copied()).collect();
+    for job in jobs {
+        let recorded = served.get(job).map(Vec::as_slice).unwrap_or_default();
+        let id = |item: &Value| item["itemId"].as_str().unwrap_or_default().to_owned();
+        let recorded: BTreeMap<_, _> = recorded.iter().map(|item| (id(item), item.clone())).collect();
+        let folded = folded.get(job).map(Vec::as_slice).unwrap_or_default();
+        let folded = folded.iter().map(|(id, view)| (*id, view));
+        by_id(&format!("items.{job}"), &recorded, folded, all, differences);
     }
 }
 

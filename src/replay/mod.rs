@@ -19,9 +19,11 @@ pub use self::{
 };
 
 /// Replays the case in a file and prints what came of it, for people or as JSON. The exit code is 0 when all is equal,
-/// 1 when something differs and 3 when the case cannot be compared. A file that is no case is an error.
-pub fn run(path: &Path, json: bool) -> Result<ExitCode, Error> {
+/// 1 when something differs and 3 when the case cannot be compared. A file that is no case is an error. `folded` is told
+/// before anything is printed.
+pub fn run(path: &Path, json: bool, folded: impl FnOnce()) -> Result<ExitCode, Error> {
     let report = fold(&ReplayCase::read(path)?);
+    folded();
     if json {
         let text = serde_json::to_string_pretty(&report).expect("reports serialize into memory without fail");
         println!("{text}");

@@ -21,7 +21,7 @@ pub enum Verdict {
     Equal,
     /// It is not.
     Different,
-    /// A part of the history is missing, so it cannot be.
+    /// It cannot be said: a part of the history is missing, or nothing was recorded that the case tells as a whole.
     Incomparable,
 }
 
@@ -56,6 +56,8 @@ pub struct Report {
     pub subagents: usize,
     /// How many jobs.
     pub jobs: usize,
+    /// How many items of jobs that ever began.
+    pub items: usize,
     /// How many events are of streams that this version does not fold.
     pub unknown: u64,
     /// How many views were not recorded and so not compared, by kind.
@@ -66,13 +68,20 @@ pub struct Report {
     pub differences: Differences,
 }
 
+impl Report {
+    /// Whether a part of the history is no longer kept.
+    fn is_trimmed(&self) -> bool {
+        self.gaps.iter().any(|gap| gap.what == "history")
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { span, differences, .. } = self;
         let seconds = span.duration_ms() as f64 / 1_000.0;
         writeln!(f, "session {}: {} events over {seconds:.3} s", self.session_id, span.events)?;
-        let Self { turns, tasks, subagents, jobs, .. } = self;
-        writeln!(f, "{turns} turns, {tasks} tasks, {subagents} subagents, {jobs} jobs")?;
+        let Self { turns, tasks, subagents, jobs, items, .. } = self;
+        writeln!(f, "{turns} turns, {tasks} tasks, {subagents} subagents, {jobs} jobs, {items} items")?;
         for (kind, omitted) in self.omitted.iter().filter(|(_, omitted)| **omitted > 0) {
             writeln!(f, "not compared: {omitted} {kind} that were not recorded")?;
         }
@@ -87,6 +96,12 @@ impl fmt::Display for Report {
         }
         match self.verdict {
             Verdict::Equal => return writeln!(f, "equal: {} fields compared", differences.compared),
+            Verdict::Incomparable if differences.compared == 0 && !self.is_trimmed() => {
+                return writeln!(
+                    f,
+                    "cannot be compared: nothing was recorded that these events tell as a whole"
+                );
+            }
             Verdict::Incomparable => {
                 return writeln!(f, "cannot be compared: a part of the history is no longer kept");
             }

@@ -125,11 +125,3 @@ impl Runtime {
 fn json<R: serde::Serialize>(answer: Result<Answer<R>, Error>) -> Result<Answer, Error> {
     answer.map(Answer::into_json)
 }
-
-/// The caller's side of a command that is being executed.
-impl Request<'_> {
-    /// How long there is left.
-    pub(super) fn left(&self) -> Duration {
-        self.until.saturating_duration_since(tokio::time::Instant::now())
-    }
-}

@@ -2,7 +2,7 @@
 
 use cadre_cluster::feed::{Cursor, Feed, Filter, Page, Tail, TailConfig};
 
-use super::{Caller, Runtime};
+use super::{Caller, Runtime, failure::undecodable};
 use crate::{
     control::Error,
     entity::index_term,
@@ -138,6 +138,27 @@ impl Runtime {
         Ok(page.events.into_iter().find(|event| event.fact.ids.thread() == Some(thread)))
     }
 
+    /// The fact with which a turn begins.
+    pub(super) async fn first_event_of(
+        &self,
+        request: &super::Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<Event>, Error> {
+        let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
+        let mut after = Cursor::START;
+        loop {
+            let page = self.events(request.caller, session, after, 8, &filter).await?;
+            if let Some(event) = page.events.into_iter().next() {
+                return Ok(Some(event));
+            }
+            if !page.more {
+                return Ok(None);
+            }
+            after = page.cursor;
+        }
+    }
+
     /// Follows a session's feed from a position.
     pub fn follow(&self, caller: &Caller, session: &SessionId, after: Cursor, filter: EventFilter) -> Follow {
         let cluster = &self.settings.host.cluster;
@@ -153,8 +174,8 @@ impl Runtime {
 fn read(page: Page, session: &SessionId, filter: &EventFilter) -> Result<EventPage, Error> {
     let events = page.events.into_iter().map(|event| {
         let stored = StoredEvent::decode(&event.body).map_err(|error| {
-            tracing::error!(%session, cursor = %event.cursor, %error, "unreadable event");
-            Error::unavailable(format!("the event at {} is unreadable by this version", event.cursor))
+            tracing::warn!(%session, cursor = %event.cursor, "an event cannot be read");
+            undecodable(error)
         })?;
         Ok(stored.at(session.clone(), event.cursor))
     });

@@ -128,7 +128,7 @@ impl Runtime {
             reason: args.reason,
             payload: None,
         };
-        let cursor = self.respond(request, response).await?;
+        let (cursor, _) = self.respond(request, response).await?;
         let result = PermissionState {
             action_id: args.action_id,
             status: ActionStatus::Resolved,

@@ -7,7 +7,10 @@ use cadre_cluster::{
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-use super::{Request, Runtime, request::unreadable, turns::unexpected};
+use super::{
+    Request, Runtime,
+    failure::{damaged, of_blob, undecodable, unexpected, unreadable},
+};
 use crate::{
     blob::BlobError,
     control::{
@@ -147,7 +150,7 @@ impl Runtime {
                 Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => {
                     return Err(Error::not_found("blob", blob).with("field", "summary.ref"));
                 }
-                Err(error) => return Err(unreadable(error)),
+                Err(error) => return Err(of_blob(error)),
             }
         }
         let history = History { tx: &tx, request, session: &args.session_id, thread };
@@ -281,7 +284,7 @@ impl Runtime {
         let Some(boundary) = thread.boundaries.last() else { return Ok(None) };
         let path = records::summary(session, &thread.thread_id, &boundary.last_turn_id);
         let text = tx.snapshot_get(&keys::data(&request.caller.tenant, &path)).await.map_err(unreadable)?;
-        text.map(|text| String::from_utf8(text.to_vec()).map_err(unreadable)).transpose()
+        text.map(|text| String::from_utf8(text.to_vec()).map_err(damaged)).transpose()
     }
 }
 
@@ -315,7 +318,7 @@ impl History<'_> {
 
     async fn turns(&self, read: RangeRead) -> Result<Vec<TurnView>, Error> {
         let pairs: Vec<KeyValue> = self.tx.snapshot_stream(read).try_collect().await.map_err(unreadable)?;
-        pairs.iter().map(|pair| rmp_serde::from_slice(&pair.value).map_err(unreadable)).collect()
+        pairs.iter().map(|pair| rmp_serde::from_slice(&pair.value).map_err(damaged)).collect()
     }
 
     /// Which of these turns were taken back, by their numbers. They are in the order of those.
@@ -335,7 +338,7 @@ impl History<'_> {
         let start = keys::data(tenant, &[]).len();
         let back = pairs.iter().filter_map(|pair| {
             let number = records::turn_back_number(&pair.key[start..])?;
-            Some(codec::decode(&pair.value).map(|back| (number, back)).map_err(unreadable))
+            Some(codec::decode(&pair.value).map(|back| (number, back)).map_err(undecodable))
         });
         back.collect()
     }

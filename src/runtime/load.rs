@@ -10,8 +10,12 @@ use cadre_cluster::{
     store::{KeyRange, KeyValue, RangeRead, Transaction, key_after},
 };
 use futures::TryStreamExt;
+use serde::Serialize;
 
-use super::{Caller, Request, Runtime, request::unreadable};
+use super::{
+    Caller, Request, Runtime,
+    failure::{undecodable, unreadable},
+};
 use crate::{
     control::Error,
     entity::{Session, records, session},
@@ -20,6 +24,8 @@ use crate::{
 
 /// Entries that a page of a list looks at, at most, in search of those with the right status.
 const LOOKED_AT_MAX: usize = 2_000;
+/// After so much, as JSON, a list that is served stops, and says where to go on (P9): one entry may be dozens of kilobytes.
+pub(super) const SERVED_BYTES_MAX: usize = 1024 * 1024;
 /// More than there are statuses of anything.
 const STATUSES_MAX: usize = 64;
 
@@ -33,7 +39,9 @@ impl Runtime {
     ) -> Result<Option<E::State>, Error> {
         let address = request.address(E::KIND, id);
         let stored = tx.snapshot_get(&keys::state(&address)).await.map_err(unreadable)?;
-        stored.map(|stored| read_entity::<E>(&stored).map(|(_, state)| state).map_err(unreadable)).transpose()
+        stored
+            .map(|stored| read_entity::<E>(&stored).map(|(_, state)| state).map_err(undecodable))
+            .transpose()
     }
 
     /// A session that exists.
@@ -69,7 +77,24 @@ impl Runtime {
         let key = keys::data(&request.caller.tenant, &records::action(action));
         let stored = self.store.begin().snapshot_get(&key).await.map_err(unreadable)?;
         let stored = stored.ok_or_else(|| Error::not_found("action", action))?;
-        codec::decode(&stored).map_err(unreadable)
+        codec::decode(&stored).map_err(undecodable)
+    }
+
+    /// A page of a list as it is served: it ends, too, when there is enough to read.
+    pub(super) async fn served_page<T, F>(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        list: List<'_>,
+        limit: usize,
+        look: impl Fn(String) -> F,
+    ) -> Result<(Vec<T>, Option<String>), Error>
+    where
+        T: Serialize,
+        F: Future<Output = Result<Option<T>, Error>>,
+    {
+        let mut room = Room(SERVED_BYTES_MAX);
+        self.page_while(tx, request, list, limit, look, |entry| room.take(entry)).await
     }
 
     /// Whether somebody is waited for to decide that.
@@ -92,6 +117,22 @@ impl Runtime {
     where
         F: Future<Output = Result<Option<T>, Error>>,
     {
+        self.page_while(tx, request, list, limit, look, |_| true).await
+    }
+
+    /// A page that ends after the entry with which there is no more room.
+    async fn page_while<T, F>(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        list: List<'_>,
+        limit: usize,
+        look: impl Fn(String) -> F,
+        mut has_room: impl FnMut(&T) -> bool,
+    ) -> Result<(Vec<T>, Option<String>), Error>
+    where
+        F: Future<Output = Result<Option<T>, Error>>,
+    {
         let data = keys::data(&request.caller.tenant, &[]).len();
         let prefix = keys::data(&request.caller.tenant, &list.prefix);
         let mut range = KeyRange::prefix(prefix.to_vec());
@@ -105,7 +146,7 @@ impl Runtime {
                 KeyRange::new(key_after(&at), range.end)
             };
         }
-        let (mut found, mut looked, mut last) = (Vec::new(), 0, None);
+        let (mut found, mut looked, mut last, mut is_full) = (Vec::new(), 0, None, false);
         loop {
             let mut read = RangeRead::new(range.clone()).limit(limit.min(256) + 1);
             if list.newest_first {
@@ -113,13 +154,14 @@ impl Runtime {
             }
             let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
             for pair in &page.pairs {
-                if found.len() >= limit || looked >= LOOKED_AT_MAX {
+                if is_full || found.len() >= limit || looked >= LOOKED_AT_MAX {
                     return Ok((found, last));
                 }
                 looked += 1;
                 if let Some(id) = records::last_id(&pair.key[data..])
                     && let Some(entry) = look(id).await?
                 {
+                    is_full = !has_room(&entry);
                     found.push(entry);
                 }
                 last = Some(hex(&pair.key[prefix.len()..]));
@@ -155,6 +197,36 @@ impl Runtime {
             (count != 0).then_some((status, count))
         });
         Ok(counts.collect())
+    }
+}
+
+/// How much more an answer may carry; at `usize::MAX` as much as there is.
+pub(super) struct Room(pub usize);
+
+impl Room {
+    /// Takes what an entry is as JSON. Whether there is room for another one.
+    pub(super) fn take<T: Serialize>(&mut self, entry: &T) -> bool {
+        if self.0 == usize::MAX {
+            return true;
+        }
+        let mut bytes = Count(0);
+        serde_json::to_writer(&mut bytes, entry).expect("views serialize into memory without fail");
+        self.0 = self.0.saturating_sub(bytes.0);
+        self.0 > 0
+    }
+}
+
+/// Counts what is written.
+struct Count(usize);
+
+impl std::io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

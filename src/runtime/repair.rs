@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cadre_cluster::{feed::Cursor, host::CallError};
 
-use super::{Caller, Runtime, exports::as_command};
+use super::{Caller, Runtime, exports::as_command, key::own_key};
 use crate::{
     entity::{Session, kind},
     fact::{Fact, id::SessionId, payload::SnapshotRepaired, scope::SessionScope},
@@ -28,7 +28,7 @@ impl Runtime {
         };
         let fact = Fact::new(self.clock.now(), SessionScope {}, repaired);
         let command = as_command(&address, vec![fact]);
-        let key = format!("repaired-{to}");
+        let key = own_key(format_args!("repaired.{to}"));
         let recorded = self.client.call::<Session>(&address, &command, Some(&key), RECORD_MAX).await;
         match recorded {
             // Another reader came first: the time and the position of that one were recorded.

@@ -85,7 +85,7 @@ impl Runtime {
             let passes = wanted.is_none_or(|wanted| wanted == status);
             Ok(passes.then(|| SessionView { session_id: Some(work.id.clone()), ..state.view.0 }))
         };
-        let (sessions, more) = self.page(tx, request, list, args.limit.get(), look).await?;
+        let (sessions, more) = self.served_page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Sessions { sessions, has_more: more.is_some(), cursor: more }))
     }
 }

@@ -3,26 +3,43 @@
 use cadre_cluster::{
     feed::Cursor,
     keys,
-    store::{KeyRange, KeyValue, RangeRead, Transaction},
+    store::{KeyRange, RangeRead, Transaction},
 };
 use futures::TryStreamExt;
 
-use super::{EventFilter, Request, Runtime, load::List, request::unreadable, tasks};
+use super::{
+    EventFilter, Request, Runtime,
+    failure::{damaged, unreadable},
+    load::{List, Room, SERVED_BYTES_MAX},
+    tasks,
+};
 use crate::{
     control::{
         Error,
         args::{GetExecutionEnvironment, GetSession, GetThreadRead, GetToolInventory},
         result::Answer,
     },
-    entity::{Session, Subagent, Task, records},
+    entity::{Subagent, Task, records},
     fact::id::{SessionId, ThreadId, TurnId},
     view::{
-        SessionSnapshot, SessionView, SnapshotParts, ThreadView, TurnView, Window,
+        JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, ThreadView, TurnView,
+        Window,
         snapshot::{
             ExecutionEnvironment, HistoryPosition, Publisher, ThreadRead, ThreadTurns, ToolInventory,
         },
     },
 };
+
+/// The only mode of permission that there is.
+const DEFAULT_MODE: &str = "default";
+
+/// What a snapshot has of the newest of each kind, in the order in which they came.
+pub(super) struct Newest {
+    pub turns: Vec<ThreadTurns>,
+    pub tasks: Vec<TaskView>,
+    pub subagents: Vec<SubagentView>,
+    pub jobs: Vec<JobView>,
+}
 
 impl Runtime {
     pub(super) async fn get_session(
@@ -44,9 +61,12 @@ impl Runtime {
         let window = Window::default();
         let limit = args.limit.get();
         let mut turns = Vec::with_capacity(view.threads.len());
+        // What one thread does not need is not given to another: each has its own position to go on from.
+        let bytes_max = SERVED_BYTES_MAX / view.threads.len().max(1);
         for (place, thread) in view.threads.iter().enumerate() {
             let below = before.as_ref().map(|before| before.of(place));
-            turns.push(self.ended_turns(&tx, request, &args.session_id, thread, below, limit).await?);
+            let bounds = (limit, bytes_max);
+            turns.push(self.ended_turns(&tx, request, &args.session_id, thread, below, bounds).await?);
         }
         let newest = |prefix, field| List { prefix, after: None, field, newest_first: true };
         let reading = &tx;
@@ -58,39 +78,57 @@ impl Runtime {
         let (mut tasks, _) = self.page(&tx, request, list, window.tasks, look).await?;
         tasks.reverse();
         let jobs = self.newest_jobs(&tx, request, &args.session_id, window.jobs).await?;
-        let feed = self.feed(request.caller, &args.session_id);
-        let parts = SnapshotParts {
-            publisher: self.snapshot_publisher(),
-            session_id: args.session_id.clone(),
-            view,
-            turns,
-            tasks,
-            task_counts: self.counts(&tx, request, &args.session_id, "tasks").await?,
-            subagent_counts: self.counts(&tx, request, &args.session_id, "subagents").await?,
-            job_counts: self.counts(&tx, request, &args.session_id, "jobs").await?,
-            jobs,
-            cursor: Some(feed.snapshot_cursor(&tx).await.map_err(unreadable)?),
+        let list = newest(records::all_subagents(&args.session_id), "subagents");
+        let look = |id: String| async move {
+            let state = self.load::<Subagent>(reading, request, &id).await?;
+            Ok(state.filter(|state| state.work.is_some()).map(|state| state.view.0))
         };
+        let (mut subagents, _) = self.page(&tx, request, list, window.subagents, look).await?;
+        subagents.reverse();
+        let newest = Newest { turns, tasks, subagents, jobs };
+        let parts = self.parts(&tx, request, view, newest).await?;
         Ok(Answer::read(SessionSnapshot::assemble(parts)))
     }
 
-    fn snapshot_publisher(&self) -> Publisher {
+    /// What a snapshot of a session is put together from, all read at one moment.
+    pub(super) async fn parts(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        view: SessionView,
+        newest: Newest,
+    ) -> Result<SnapshotParts, Error> {
+        let session = view.session_id.clone().ok_or_else(|| damaged("a session without an id"))?;
+        let cursor = self.feed(request.caller, &session).snapshot_cursor(tx).await.map_err(unreadable)?;
         let publisher = self.publisher();
-        Publisher {
-            runtime_id: publisher.runtime_id.clone(),
-            schema_version: publisher.schema_version.clone(),
-        }
+        let Newest { turns, tasks, subagents, jobs } = newest;
+        Ok(SnapshotParts {
+            publisher: Publisher {
+                runtime_id: publisher.runtime_id.clone(),
+                schema_version: publisher.schema_version.clone(),
+            },
+            view,
+            turns,
+            tasks,
+            task_counts: self.counts(tx, request, &session, "tasks").await?,
+            subagent_counts: self.counts(tx, request, &session, "subagents").await?,
+            subagents,
+            job_counts: self.counts(tx, request, &session, "jobs").await?,
+            jobs,
+            cursor: Some(cursor),
+            session_id: session,
+        })
     }
 
-    /// The newest turns of a thread that are over, up to a number.
-    async fn ended_turns(
+    /// The newest turns of a thread that are over, up to a number, and one at least: fewer when they are large.
+    pub(super) async fn ended_turns(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
         thread: &ThreadView,
         below: Option<u64>,
-        limit: usize,
+        (limit, bytes_max): (usize, usize),
     ) -> Result<ThreadTurns, Error> {
         let tenant = &request.caller.tenant;
         let mut range =
@@ -100,12 +138,20 @@ impl Runtime {
         }
         // One more than is wanted says whether there is more; a page may be shorter than was asked for.
         let read = RangeRead::new(range).limit(limit + 1).reverse();
-        let pairs: Vec<KeyValue> = tx.snapshot_stream(read).try_collect().await.map_err(unreadable)?;
-        let wanted = pairs.iter().take(limit).rev();
-        let turns = wanted.map(|pair| rmp_serde::from_slice(&pair.value).map_err(unreadable));
-        let mut turns = turns.collect::<Result<Vec<TurnView>, _>>()?;
+        let mut pairs = std::pin::pin!(tx.snapshot_stream(read));
+        let (mut turns, mut room, mut has_room) = (Vec::new(), Room(bytes_max), true);
+        let has_more = loop {
+            let Some(pair) = pairs.try_next().await.map_err(unreadable)? else { break false };
+            if !has_room || turns.len() >= limit {
+                break true;
+            }
+            let turn: TurnView = rmp_serde::from_slice(&pair.value).map_err(damaged)?;
+            has_room = room.take(&turn);
+            turns.push(turn);
+        };
+        turns.reverse();
         self.say_rolled_back(tx, request, session, thread, &mut turns).await?;
-        Ok(ThreadTurns { thread_id: thread.thread_id.clone(), turns, has_more: pairs.len() > limit })
+        Ok(ThreadTurns { thread_id: thread.thread_id.clone(), turns, has_more })
     }
 
     pub(super) async fn get_thread_read(
@@ -118,7 +164,7 @@ impl Runtime {
         let (state, _) = self.session(&tx, request, &session_id).await?;
         let view = state.view.0;
         if let Some(thread) = view.thread(&thread_id) {
-            let window = Window::default().turns;
+            let window = (Window::default().turns, SERVED_BYTES_MAX);
             let ended = self.ended_turns(&tx, request, &session_id, thread, None, window).await?;
             let mut read = ThreadRead::of(&view, thread, Some(&ended));
             read.context.summary = self.summary_of(&tx, request, &session_id, thread).await?;
@@ -212,6 +258,9 @@ impl Runtime {
         args: GetToolInventory,
     ) -> Result<Answer<serde_json::Value>, Error> {
         self.check_agent(args.agent.as_deref())?;
+        if let Some(mode) = args.mode.as_deref().filter(|mode| *mode != DEFAULT_MODE) {
+            return Err(Error::invalid("mode", format!("is {mode}, and the only one is {DEFAULT_MODE}")));
+        }
         if let Some(session) = &args.session_id {
             let (state, _) = self.session(&self.store.begin(), request, session).await?;
             self.known_place(request, session, &state, args.thread_id.as_ref(), args.turn_id.as_ref())
@@ -242,23 +291,15 @@ impl Runtime {
         let (state, _) = self.session(&self.store.begin(), request, &args.session_id).await?;
         let (thread, turn) = (args.thread_id.as_ref(), args.turn_id.as_ref());
         self.known_place(request, &args.session_id, &state, thread, turn).await?;
-        Ok(Answer::read(ExecutionEnvironment::of(&args.session_id, &state.view, args.thread_id.as_ref())))
-    }
-}
-
-/// Whether a session is there at all, for those who read its feed.
-impl Runtime {
-    /// Refuses a session that does not exist, or is another tenant's.
-    pub async fn known_session(&self, caller: &super::Caller, session: &SessionId) -> Result<(), Error> {
-        let address = cadre_cluster::address::Address::new(
-            &caller.tenant,
-            crate::entity::kind::SESSION,
-            session.as_str(),
-        );
-        let address = address.map_err(|_| Error::not_found("session", session))?;
-        let stored = self.store.begin().snapshot_get(&keys::state(&address)).await.map_err(unreadable)?;
-        let stored = stored.ok_or_else(|| Error::not_found("session", session))?;
-        let (_, state) = cadre_cluster::host::read_entity::<Session>(&stored).map_err(unreadable)?;
-        if state.work.is_some() { Ok(()) } else { Err(Error::not_found("session", session)) }
+        let of_turn = match turn {
+            Some(turn) => self.thread_of_turn(request, &args.session_id, turn).await?,
+            None => None,
+        };
+        if let (Some(turn), Some(thread)) = (turn, thread.filter(|thread| of_turn.as_ref() != Some(*thread)))
+        {
+            return Err(crate::entity::session::not_of_thread(turn, thread));
+        }
+        let thread = thread.or(of_turn.as_ref());
+        Ok(Answer::read(ExecutionEnvironment::of(&args.session_id, &state.view, thread)))
     }
 }

@@ -22,7 +22,10 @@ use futures::{StreamExt, stream};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{task::JoinHandle, time::Instant};
 
-use super::{channels::forget_channels, request::forget_keys};
+use super::{
+    channels::forget_channels,
+    key::{forget_keys, own_key},
+};
 use crate::{
     blob::{BlobError, BlobMeta, Blobs, Due, Retention},
     control::{Code, Error},
@@ -301,5 +304,5 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The same for every sweeper, and another for a blob that was written anew under its name.
 fn key(due: &Due) -> String {
     let base = format!("{}/{}", due.blob, due.at.0);
-    format!("expired.{:032x}", xxhash_rust::xxh3::xxh3_128(base.as_bytes()))
+    own_key(format_args!("expired.{:032x}", xxhash_rust::xxh3::xxh3_128(base.as_bytes())))
 }

@@ -3,8 +3,10 @@
 use cadre_cluster::{host::read_entity, keys, store::Attempt};
 
 use super::{
-    EventFilter, Request, Runtime, load::List, request::unreadable, subagents::same_session,
-    turns::unexpected,
+    EventFilter, Request, Runtime,
+    failure::{undecodable, unexpected, unreadable},
+    load::List,
+    subagents::same_session,
 };
 use crate::{
     control::{
@@ -176,7 +178,7 @@ impl Runtime {
     ) -> Result<Answer<TaskState>, Error> {
         let session = self.task(request, &args.task_id).await?.session;
         self.open_session(request, &session).await?;
-        self.tell_task(request, &args.task_id, Command::Start { by: request.by() }).await
+        self.tell_task(request, &args.task_id, Command::Start { by: request.by(), reason: args.reason }).await
     }
 
     pub(super) async fn append_task_progress(
@@ -202,7 +204,8 @@ impl Runtime {
         request: &Request<'_>,
         args: ResumeTask,
     ) -> Result<Answer<TaskState>, Error> {
-        self.tell_task(request, &args.task_id, Command::Resume { by: request.by() }).await
+        let command = Command::Resume { by: request.by(), reason: args.reason };
+        self.tell_task(request, &args.task_id, command).await
     }
 
     pub(super) async fn cancel_task(
@@ -303,7 +306,7 @@ impl Runtime {
                 && args.session_id.as_ref().is_none_or(|session| *session == work.session);
             Ok(wanted.then(|| served(state)))
         };
-        let (tasks, more) = self.page(tx, request, list, args.limit.get(), look).await?;
+        let (tasks, more) = self.served_page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Tasks { tasks, has_more: more.is_some(), cursor: more }))
     }
 
@@ -345,7 +348,7 @@ impl Runtime {
         let (blocker, blocked, edge) = direction(&args.from, &args.to, &args.kind);
         let (task, target) = if edge { (blocked, blocker) } else { (&args.from, &args.to) };
         let kind = if edge { crate::entity::task::BLOCKS.to_owned() } else { args.kind.clone() };
-        let command = Command::Unlink { kind, target: target.to_string() };
+        let command = Command::Unlink { kind, target: target.to_string(), reason: args.reason.clone() };
         let answered = self.tell_task(request, task, command).await?;
         let result = TaskLink {
             from: args.from,
@@ -384,7 +387,7 @@ impl Runtime {
             // Read so that the task cannot take it on at the same time.
             let blocked = tx.get(&keys::state(&request.address(kind::TASK, to.as_str()))).await;
             let blocked = blocked.map_err(unreadable)?.map(|stored| read_entity::<Task>(&stored)).transpose();
-            let work = blocked.map_err(unreadable)?.and_then(|(_, state)| state.work);
+            let work = blocked.map_err(undecodable)?.and_then(|(_, state)| state.work);
             if work.is_some_and(|work| work.needs.contains_key(from)) {
                 return Ok(());
             }
@@ -424,14 +427,7 @@ pub(super) fn served(state: State) -> TaskView {
 }
 
 fn task_state(reply: Reply) -> Result<TaskState, Error> {
-    let Reply::Task { task, status, run } = reply else { return Err(unexpected()) };
-    Ok(TaskState {
-        task_id: task,
-        status,
-        session_id: None,
-        attempt: None,
-        run_id: run,
-        thread_id: None,
-        turn_id: None,
-    })
+    let Reply::Task { task, status, run, session, attempt, place } = reply else { return Err(unexpected()) };
+    let (thread_id, turn_id) = place.unzip();
+    Ok(TaskState { task_id: task, status, session_id: session, attempt, run_id: run, thread_id, turn_id })
 }

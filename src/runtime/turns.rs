@@ -2,7 +2,10 @@
 
 use cadre_cluster::{codec, feed::Cursor, keys};
 
-use super::{EventFilter, Request, Runtime, request::unreadable};
+use super::{
+    EventFilter, Request, Runtime,
+    failure::{of_blob, undecodable, unexpected, unreadable},
+};
 use crate::{
     control::{
         Code, Error,
@@ -17,7 +20,7 @@ use crate::{
         JobItem, Named, Session, Subagent, Task,
         job::ItemCommand,
         kind, records,
-        session::{Command, Reply, fingerprint},
+        session::{self, Command, Reply, fingerprint},
         subagent, task,
     },
     exec::{Response, Source},
@@ -64,7 +67,7 @@ impl Runtime {
             content: content.into(),
         };
         let blob = new.blob.clone();
-        self.blobs.write(&request.caller.tenant, new).await.map_err(unreadable)?;
+        self.blobs.write(&request.caller.tenant, new).await.map_err(of_blob)?;
         Ok(Source::Stored(blob))
     }
 
@@ -122,14 +125,15 @@ impl Runtime {
         let tx = self.store.begin();
         let key = keys::data(&request.caller.tenant, &records::known_turn(turn, session));
         let Some(known) = tx.snapshot_get(&key).await.map_err(unreadable)? else { return Ok(None) };
-        let known: records::KnownTurn = codec::decode(&known).map_err(unreadable)?;
+        let known: records::KnownTurn = codec::decode(&known).map_err(undecodable)?;
         let (_, work) = self.session(&tx, request, session).await?;
-        if work.named.iter().any(|(named, _, _)| named == turn) {
+        if work.named.iter().any(|named| named.turn == *turn) {
             return Ok(None);
         }
         if known.fingerprint != fingerprint(&(args, source)) {
             return Err(Error::conflict("exists", format!("the turn {turn} exists with other content")));
         }
+        let turn = known.answered.as_ref().unwrap_or(turn);
         let position = work.threads.iter().find_map(|thread| thread.place_of(turn));
         Ok(Some(TurnSubmission {
             session_id: session.clone(),
@@ -143,7 +147,7 @@ impl Runtime {
     pub(super) async fn interrupt_turn(
         &self,
         request: &Request<'_>,
-        args: InterruptTurn,
+        mut args: InterruptTurn,
     ) -> Result<Answer<Interrupted>, Error> {
         let session = args.session_id.clone();
         let address = request.address(kind::SESSION, session.as_str());
@@ -152,11 +156,20 @@ impl Runtime {
             let message = format!("the turn {turn} is not one of the session itself: end whoever runs it");
             Error::conflict(TurnStatus::Running, message)
         };
+        let mut over = None;
         if let Some(turn) = args.turn_id.as_ref().filter(|turn| !work.has(turn)) {
             self.known_turn(request, &session, turn).await?;
-            if self.turn_end(request, &session, turn).await?.is_none() {
-                return Err(not_own(turn));
+            let ended = self.turn_end(request, &session, turn).await?;
+            let Some((_, thread)) = ended else { return Err(not_own(turn)) };
+            let other = args.thread_id.as_ref().filter(|named| thread.as_ref() != Some(*named));
+            if let Some(other) = other.filter(|_| !request.repeated) {
+                return Err(session::not_of_thread(turn, other));
             }
+            // What waits behind a turn that is over waits in its thread.
+            over = thread.filter(|thread| work.threads.iter().any(|known| known.id == *thread));
+        }
+        if args.clear_queue && args.turn_id.is_some() && args.thread_id.is_none() {
+            args.thread_id = self.first_found(request, over).await?;
         }
         let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
@@ -228,6 +241,10 @@ impl Runtime {
         request: &Request<'_>,
         args: ResumeThread,
     ) -> Result<Answer<ThreadResumed>, Error> {
+        if args.resume_token.is_some() {
+            // Threads go on where they stopped: no fact and no read model has given out another place yet.
+            return Err(Error::invalid("resumeToken", "was not given out for this thread"));
+        }
         let address = request.address(kind::SESSION, args.session_id.as_str());
         let command = Command::Resume { thread: args.thread_id.clone(), by: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
@@ -277,13 +294,41 @@ impl Runtime {
         status: TurnStatus,
     ) -> Result<Answer<QueueState>, Error> {
         let address = request.address(kind::SESSION, session_id.as_str());
-        let called = self.ask::<Session>(request, &address, &command).await?;
+        let called = match self.ask::<Session>(request, &address, &command).await {
+            Err(error) if error.code == Code::NotFound => {
+                return Err(self.not_queued(request, (&session_id, &thread_id, &turn_id), error).await?);
+            }
+            called => called?,
+        };
         let (_, work) = self.session(&self.store.begin(), request, &session_id).await?;
         let thread = work.threads.iter().find(|thread| thread.id == thread_id);
         let queue = thread.map(|thread| thread.queue.iter().map(|queued| queued.turn.clone()).collect());
         let queue = queue.unwrap_or_default();
         let result = QueueState { session_id, thread_id, turn_id, status, queue };
         Ok(Answer { result, cursor: called.cursor })
+    }
+
+    /// Says of a turn that does not wait in a thread how it stands.
+    async fn not_queued(
+        &self,
+        request: &Request<'_>,
+        (session, thread, turn): (&SessionId, &ThreadId, &TurnId),
+        error: Error,
+    ) -> Result<Error, Error> {
+        let (_, work) = self.session(&self.store.begin(), request, session).await?;
+        if !work.threads.iter().any(|known| known.id == *thread) {
+            return Ok(error);
+        }
+        if work.threads.iter().any(|thread| thread.place_of(turn).is_some()) {
+            return Ok(session::not_of_thread(turn, thread));
+        }
+        match self.known_turn(request, session, turn).await {
+            Err(unknown) if unknown.code == Code::NotFound => return Ok(error),
+            known => known?,
+        }
+        let ended = self.turn_end(request, session, turn).await?;
+        let status = ended.map_or(TurnStatus::Running, |(status, _)| status);
+        Ok(Error::conflict(status, format!("the turn {turn} is {status}, it does not wait")))
     }
 
     pub(super) async fn respond_action(
@@ -298,24 +343,25 @@ impl Runtime {
             reason: args.reason,
             payload: args.payload.map(|payload| payload.to_string()),
         };
-        let cursor = self.respond(request, response).await?;
+        let (cursor, session_id) = self.respond(request, response).await?;
         let result = ActionState {
             action_id: args.action_id,
             status: ActionStatus::Resolved,
             decision: args.decision,
-            session_id: None,
+            session_id,
         };
         Ok(Answer { result, cursor })
     }
 
-    /// Takes a decision to whoever waits for it.
+    /// Takes a decision to whoever waits for it. Says in which session that is.
     pub(super) async fn respond(
         &self,
         request: &Request<'_>,
         response: Response,
-    ) -> Result<Option<Cursor>, Error> {
+    ) -> Result<(Option<Cursor>, Option<SessionId>), Error> {
         let action = response.action.clone();
         let owner = self.owner(request, &action).await?;
+        let session = self.session_of(request, &owner).await?;
         match self.respond_to(request, &owner, response).await {
             Err(error) if error.code == Code::Conflict => {
                 // Whoever asked knows that nobody is waited for any more; the record says why.
@@ -330,8 +376,32 @@ impl Runtime {
                     },
                 ))
             }
-            answer => answer,
+            answer => Ok((answer?, session)),
         }
+    }
+
+    /// The session of whoever asks, if it is there still.
+    async fn session_of(
+        &self,
+        request: &Request<'_>,
+        owner: &records::Owner,
+    ) -> Result<Option<SessionId>, Error> {
+        let (tx, id) = (&self.store.begin(), owner.id.as_str());
+        Ok(match owner.kind.as_str() {
+            kind::SUBAGENT => {
+                let state = self.load::<Subagent>(tx, request, id).await?;
+                state.and_then(|state| state.work).map(|work| work.session)
+            }
+            kind::TASK => {
+                let state = self.load::<Task>(tx, request, id).await?;
+                state.and_then(|state| state.work).map(|work| work.session)
+            }
+            kind::ITEM => {
+                let state = self.load::<JobItem>(tx, request, id).await?;
+                state.and_then(|state| state.work).map(|work| work.session)
+            }
+            _ => SessionId::parse(id).ok(),
+        })
     }
 
     async fn respond_to(
@@ -359,12 +429,6 @@ impl Runtime {
     }
 }
 
-/// An entity answered something that was not asked.
 fn submission_status(position: Option<u32>) -> SubmissionStatus {
     if position.is_some() { SubmissionStatus::Queued } else { SubmissionStatus::Accepted }
-}
-
-pub(super) fn unexpected() -> Error {
-    tracing::error!("an entity answered something that was not asked");
-    Error::internal("unexpected-reply")
 }

@@ -97,6 +97,6 @@ impl Runtime {
         session: &SessionId,
     ) -> Result<Cursor, Error> {
         let feed = self.feed(request.caller, session);
-        feed.snapshot_cursor(&self.store.begin()).await.map_err(super::request::unreadable)
+        feed.snapshot_cursor(&self.store.begin()).await.map_err(super::failure::unreadable)
     }
 }

@@ -1,6 +1,7 @@
 //! The scripted agent: its model is a script, so that every path of the runtime can be driven without a provider.
 
 mod model;
+mod read;
 mod script;
 
 pub use model::Scripted;

@@ -39,6 +39,7 @@ impl Scripts {
             }
             9..=10 => vec![json!({ "sleep": dice.between(0..=2_500) })],
             11..=13 => self.approve(),
+            14 if depth == 0 && dice.chance(0.7) => vec![self.left_behind(), self.say()],
             14..=17 if depth < Self::DEPTH_MAX => vec![self.spawn(depth), self.say()],
             18..=19 if depth < Self::DEPTH_MAX => vec![self.task(depth), self.say()],
             20 => vec![json!({ "repeat": dice.between(0..=3), "steps": [self.say(), self.tool()] })],
@@ -79,6 +80,16 @@ impl Scripts {
         let join = *self.dice.pick(&["all", "all", "any", "none"]);
         let count = self.dice.between(0..=3);
         json!({ "spawn": { "count": count, "script": self.draw(depth + 1), "join": join } })
+    }
+
+    /// One that has ended while below it some have failed, who will ask somebody when they are resumed, and others go on.
+    fn left_behind(&self) -> Value {
+        let fails =
+            json!([{ "fail": { "message": "m", "retryable": false, "times": 1 } }, self.approve()[0]]);
+        let goes_on =
+            json!([{ "spawn": { "count": 3, "script": [{ "sleep": self.dice.between(2_000..=9_000) }] } }]);
+        let spawn = |script: Value| json!({ "spawn": { "count": 2, "script": script, "join": "none" } });
+        spawn(json!([spawn(fails), spawn(goes_on)]))
     }
 
     fn task(&self, depth: u32) -> Value {

@@ -1,6 +1,6 @@
 //! The end of a simulation: whatever waits for somebody outside gets it, until nothing waits any more.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use cadre_cluster::sim::Env;
 use serde_json::{Value, json};
@@ -15,10 +15,13 @@ const ROUNDS_MAX: usize = 100;
 /// Answers open questions, lets go on what was paused, and does what is to be done outside, until nothing is left to
 /// do. What is left all the same.
 pub(super) async fn settle(client: &Client, env: &Env, deadline: Instant) -> Vec<String> {
-    for _ in 0..ROUNDS_MAX {
+    for round in 0..ROUNDS_MAX {
         let left = env.come_to_rest(deadline).await;
         if !left.is_empty() {
             return left;
+        }
+        if round == 0 {
+            cancels_are_over(client).await;
         }
         let (mut asked, mut heard) = (0, 0);
         for session in
@@ -35,6 +38,34 @@ pub(super) async fn settle(client: &Client, env: &Env, deadline: Instant) -> Vec
         }
     }
     vec![format!("somebody is waited for after {ROUNDS_MAX} rounds")]
+}
+
+/// P11: whatever was told to end has ended, although nobody has answered any question yet.
+async fn cancels_are_over(client: &Client) {
+    let is_cancel = |name| ["interrupt_turn", "cancel_task", "close_subagent", "cancel_job"].contains(&name);
+    let told = client.log.notes().told.clone();
+    for told in told.into_iter().filter(|told| is_cancel(told.name)) {
+        let Some(result) = told.result().filter(|result| result["status"] == "cancelling") else { continue };
+        let mut args = told.args.clone();
+        if told.name == "interrupt_turn" {
+            args["turnId"] = result["turnId"].clone();
+        }
+        args["clearQueue"] = false.into();
+        for tries in 1.. {
+            // What went on again since then is ended by this.
+            let patience = Duration::from_secs(20);
+            match client.door.call(&client.caller, told.name, &args, None, patience).await {
+                Some(Ok(answer)) if answer.result["status"] != "cancelling" => break,
+                Some(Err(error)) if !error.code.is_retryable() => break,
+                answer if tries == 5 => {
+                    let what = format!("{} {args} waits for somebody's answer: {answer:?}", told.name);
+                    client.log.broken(11, what);
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// The commands that a session waits for.

@@ -116,7 +116,21 @@ impl Worker {
             1 => args["threadId"] = thread.into(),
             _ => {}
         }
-        self.client.tell("interrupt_turn", args).await;
+        self.cancel("interrupt_turn", args).await;
+    }
+
+    /// Ends something, often while somebody goes on with what has ended below it.
+    async fn cancel(&self, name: &'static str, args: Value) {
+        let resumes = async {
+            for _ in 0..if self.chance(0.6) { 4 } else { 0 } {
+                self.client.pause(0..=120).await;
+                let picked = self.known().pick(&self.client.dice, |ids| &ids.subagents);
+                let Some((_, subagent)) = picked else { return };
+                let args = json!({ "subagentId": subagent, "reason": self.words() });
+                self.client.tell("resume_subagent", args).await;
+            }
+        };
+        tokio::join!(self.client.tell(name, args), resumes);
     }
 
     async fn change_queue(&self) {
@@ -229,6 +243,9 @@ impl Worker {
         };
         let mut args = args;
         args["taskId"] = task.into();
+        if name == "cancel_task" {
+            return self.cancel(name, args).await;
+        }
         self.client.tell(name, args).await;
     }
 
@@ -286,6 +303,9 @@ impl Worker {
                 ("send_subagent_input", json!({ "subagentId": subagent, "input": input }))
             }
         };
+        if name == "close_subagent" {
+            return self.cancel(name, args).await;
+        }
         self.client.tell(name, args).await;
     }
 

@@ -18,7 +18,7 @@ pub(super) fn add(counts: &mut Counts, word: &str, by: i64) {
     }
 }
 
-fn sum(counts: &Counts, words: impl Iterator<Item = &'static str>) -> u64 {
+pub(super) fn sum(counts: &Counts, words: impl Iterator<Item = &'static str>) -> u64 {
     words.filter_map(|word| counts.get(word)).map(|count| u64::try_from(*count).unwrap_or(0)).sum()
 }
 

@@ -11,7 +11,7 @@ use super::{
     turn::TurnView,
 };
 use crate::fact::{
-    Cursor, Fact,
+    Cursor, Fact, Trace,
     id::{ItemId, JobId, SessionId, SubagentId, TaskId, ThreadId, TurnId},
     payload::Payload,
 };
@@ -25,11 +25,13 @@ pub struct Window {
     pub tasks: usize,
     /// Jobs.
     pub jobs: usize,
+    /// Subagents.
+    pub subagents: usize,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self { turns: 20, tasks: 50, jobs: 20 }
+        Self { turns: 20, tasks: 50, jobs: 20, subagents: 20 }
     }
 }
 
@@ -70,11 +72,16 @@ impl ReadModels {
     /// Takes in a fact of the entity whose stream this is: `session:ID`, `task:ID`, `subagent:ID`, `job:ID` or
     /// `item:ID`.
     pub fn apply(&mut self, stream: &str, fact: &Fact) {
+        self.apply_traced(stream, fact, None);
+    }
+
+    /// The same, with the trace that the fact belongs to.
+    pub fn apply_traced(&mut self, stream: &str, fact: &Fact, trace: Option<&Trace>) {
         let (kind, id) = stream.split_once(':').unwrap_or((stream, ""));
         let session_id = self.session.session_id.clone();
         match kind {
             "session" => {
-                let ended = self.session.apply(fact);
+                let ended = self.session.apply_traced(fact, trace);
                 self.rolled_back(fact);
                 let Some(turn) = ended else { return };
                 if let Some(thread) = fact.ids.thread() {
@@ -169,6 +176,7 @@ impl ReadModels {
             tasks: newest(&self.tasks, window.tasks),
             task_counts: self.task_counts(),
             subagent_counts: self.subagent_counts(),
+            subagents: newest(&self.subagents, window.subagents),
             job_counts: self.job_counts(),
             jobs: newest(&self.jobs, window.jobs),
             cursor,

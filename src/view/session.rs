@@ -10,7 +10,7 @@ use super::{
     turn::TurnView,
 };
 use crate::fact::{
-    Fact,
+    Fact, Trace,
     id::{SessionId, ThreadId},
     payload::{Object, Payload},
     status::SessionStatus,
@@ -20,7 +20,8 @@ use crate::fact::{
 views! {
     /// A session: its shell, its threads, and summaries of what its own facts say.
     ///
-    /// It is kept by the session's entity, which changes it only with [`apply`](Self::apply), as a replay does.
+    /// It is kept by the session's entity, which changes it only with [`apply_traced`](Self::apply_traced), as a replay
+    /// does.
     #[derive(Default)]
     SessionView {
         /// Active or archived.
@@ -72,6 +73,14 @@ impl SessionView {
     pub fn incidents_of(&self, thread_id: &ThreadId) -> Vec<Incident> {
         let mine = |incident: &&Incident| incident.thread_id.as_ref() == Some(thread_id);
         self.incidents.iter().filter(mine).cloned().collect()
+    }
+
+    /// Takes in a fact of this session and the trace that it belongs to, as [`apply`](Self::apply).
+    pub fn apply_traced(&mut self, fact: &Fact, trace: Option<&Trace>) -> Option<TurnView> {
+        if let Some(trace) = trace {
+            self.summary.traced(trace);
+        }
+        self.apply(fact)
     }
 
     /// Takes in a fact of this session. Gives back the turn that ended with it, numbered: it is no part of the state

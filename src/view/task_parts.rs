@@ -10,6 +10,11 @@ use super::{
 use crate::fact::{Fact, Ref, id::RunId, payload::TaskDependencyUpdated};
 
 impl TaskView {
+    /// Whether there is such an edge, as far as is told: of very many edges only some are.
+    pub fn may_have(&self, kind: &str, target: &str) -> bool {
+        self.relationships_omitted > 0 || self.relationships.iter().any(|edge| edge.is(kind, target))
+    }
+
     pub(super) fn dependency(&mut self, fact: &Fact, updated: &TaskDependencyUpdated) {
         let at = bound::time(fact.at);
         let target = updated.target.as_str();
@@ -63,6 +68,18 @@ impl TaskView {
         self.artifacts_total = self.artifacts_total.saturating_add(1);
         if let Some(reference) = bound::reference(reference) {
             push_last(&mut self.artifacts, Delivered { reference, artifact }, Self::ARTIFACTS_MAX);
+        }
+    }
+
+    /// All that was delivered is named. Each was told of by itself before, except in feeds from before that was so.
+    pub(super) fn delivered_all(&mut self, artifacts: &[Ref]) {
+        if self.artifacts_total as usize >= artifacts.len() {
+            return;
+        }
+        for reference in artifacts {
+            if !self.artifacts.iter().any(|kept| kept.reference == *reference) {
+                self.delivered(reference, None);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use crate::fact::{
     Fact,
     failure::Failure,
     id::{SubagentId, ThreadId, TurnId},
-    payload::{Payload, QueueChange, QueueChanged},
+    payload::{Payload, QueueChange, QueueChanged, WhenBusy},
     status::{ThreadStatus, TurnStatus},
     time::Time,
 };
@@ -40,6 +40,8 @@ views! {
         priority: Option<String>,
         /// Where it came from.
         source: Option<String>,
+        /// What was to happen if the thread was busy: why it waits.
+        when_busy: Option<WhenBusy>,
         /// When it was submitted.
         submitted_at: Option<Time>,
         /// Who should answer.
@@ -130,6 +132,7 @@ impl ThreadView {
                 position: place as u32 + 1,
                 priority: turn.and_then(|turn| turn.priority.clone()),
                 source: turn.and_then(|turn| turn.source.clone()),
+                when_busy: turn.and_then(|turn| turn.when_busy),
                 submitted_at: turn.and_then(|turn| turn.submitted_at),
                 agent: turn.and_then(|turn| turn.agent.clone()),
             }

@@ -12,7 +12,7 @@ use crate::fact::{
     Fact, OutputRef,
     failure::Failure,
     id::{AttemptId, BlobRef, JobId, RunId, SubagentId, TaskId, ThreadId, TurnId},
-    payload::{Payload, TurnStarted, TurnSubmitted, Usage},
+    payload::{Payload, TurnStarted, TurnSubmitted, Usage, WhenBusy},
     status::TurnStatus,
     time::Time,
 };
@@ -35,6 +35,8 @@ views! {
         source: Option<String>,
         /// How urgent it is.
         priority: Option<String>,
+        /// What was to happen if its thread was busy.
+        when_busy: Option<WhenBusy>,
         /// Which attempt, from 1.
         attempt: u32,
         /// The model that was asked for, or is used.
@@ -118,6 +120,7 @@ impl TurnView {
             agent: None,
             source: None,
             priority: None,
+            when_busy: None,
             attempt: 0,
             model: None,
             submitted_at: None,
@@ -196,6 +199,7 @@ impl TurnView {
         set_text(&mut self.agent, submitted.agent.as_deref(), NAME_MAX);
         set_text(&mut self.model, submitted.model.as_deref(), NAME_MAX);
         set_text(&mut self.priority, submitted.priority.as_deref(), WORD_MAX);
+        bound::set(&mut self.when_busy, submitted.when_busy.as_ref());
     }
 
     pub(super) fn started(&mut self, fact: &Fact, started: &TurnStarted) {

@@ -100,6 +100,27 @@ impl<E: Entity + ?Sized> Decision<E> {
         self
     }
 
+    /// What it sends: to whom, and what, as it is stored. For tests of entities.
+    pub fn messages(&self) -> impl Iterator<Item = (&Address, &Bytes)> {
+        self.messages.iter().map(|message| (&message.to, &message.body))
+    }
+
+    /// The timers that it sets, and those that it takes back. For tests of entities.
+    pub fn timers(&self) -> impl Iterator<Item = (&str, Option<Timestamp>)> {
+        self.timers.iter().map(|timer| match timer {
+            TimerChange::Set { name, due } => (name.as_str(), Some(*due)),
+            TimerChange::Cancel { name } => (name.as_str(), None),
+        })
+    }
+
+    /// The effects that it starts. For tests of entities.
+    pub fn effects(&self) -> impl Iterator<Item = &str> {
+        self.effects.iter().filter_map(|effect| match effect {
+            EffectChange::Start { id, .. } => Some(id.as_str()),
+            EffectChange::Cancel { .. } => None,
+        })
+    }
+
     /// Sets a durable timer, replacing one of the same name.
     pub fn set_timer(mut self, name: impl Into<String>, due: Timestamp) -> Self {
         self.timers.push(TimerChange::Set { name: name.into(), due });

@@ -16,6 +16,7 @@ use super::{
     client::Client,
     failure::Failure,
     follow::{Follow, Next},
+    progress,
 };
 
 /// What the tree is made of.
@@ -45,7 +46,13 @@ pub struct Args {
 /// Shows.
 pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     let mut tree = Tree::default();
-    let after = client.events(&args.session, TYPES, |event| tree.apply(event))?;
+    let reads = progress::count("events");
+    let after = client.events(&args.session, TYPES, |event| {
+        tree.apply(event);
+        reads.inc(1);
+    });
+    reads.finish_and_clear();
+    let after = after?;
     show(client, &args.session, &tree, false)?;
     if !args.watch {
         return Ok(ExitCode::SUCCESS);

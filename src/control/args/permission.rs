@@ -47,14 +47,15 @@ arguments! {
         args: Option<Value>,
     }
 
-    /// Answers a request for permission, and says how far the answer reaches. A deny beats every allow.
+    /// Answers a request for permission. A deny beats every allow. An answer reaches this one time: a `scope` that is
+    /// wider is refused, because nothing would apply it.
     ResolvePermission {
         /// The action, as `permission.requested` named it.
         action_id: ActionId,
         /// `allow` or `deny`.
         decision: Decision,
         ..
-        /// How far it reaches.
+        /// How far it reaches: `once`.
         scope: PermissionScope,
         /// Why, at most 2 KiB.
         reason: Option<String>,
@@ -84,10 +85,13 @@ impl Arguments for ResolvePermission {
         if self.decision == Decision::Ask {
             return Err(Error::invalid("decision", "must be allow or deny: to ask again decides nothing"));
         }
+        if self.scope != PermissionScope::Once {
+            return Err(Error::invalid("scope", "must be once: nothing applies a wider one yet"));
+        }
         check::reason(&self.reason)
     }
 
     fn example() -> Value {
-        json!({ "actionId": "actn_1", "decision": "allow", "scope": "turn" })
+        json!({ "actionId": "actn_1", "decision": "allow", "scope": "once" })
     }
 }

@@ -55,7 +55,7 @@ arguments! {
         ..
         /// The window ends before this place, which an earlier answer gave. Absent: at the newest.
         before: Option<String>,
-        /// How many entries of the history.
+        /// How many turns of each thread that are over; fewer when they are large. `history` says how to go on.
         limit: Limit,
     }
 
@@ -89,7 +89,7 @@ arguments! {
         turn_id: Option<TurnId>,
         /// The agent: the session's own when absent.
         agent: Option<String>,
-        /// The mode of the runtime that counts, such as `read_only`.
+        /// The mode of the runtime that counts. There is one: `default`.
         mode: Option<String>,
     }
 
@@ -98,9 +98,9 @@ arguments! {
         /// The session.
         session_id: SessionId,
         ..
-        /// The thread.
+        /// The thread. Absent: all of them, or that of the turn.
         thread_id: Option<ThreadId>,
-        /// The turn.
+        /// A turn of the thread.
         turn_id: Option<TurnId>,
     }
 }

@@ -79,8 +79,12 @@ arguments! {
         ..
         /// The subagents: at most 1,000, none twice.
         subagent_ids: Option<Vec<SubagentId>>,
-        /// The direct children of this subagent, turn or task, however many they are.
+        /// The direct children of this subagent, task or turn, however many they are; when several have the id, of the
+        /// first of these.
         parent_id: Option<ParentId>,
+        /// The session. It has to be named with a turn that a subagent, a task's attempt or a job's item runs, and with
+        /// one whose id turns of several sessions have.
+        session_id: Option<SessionId>,
     }
 
     /// Starts a new attempt of a subagent that failed, timed out, was closed or lost. A completed one is a conflict.
@@ -110,7 +114,7 @@ arguments! {
         /// The session.
         session_id: SessionId,
         ..
-        /// Only the children of this subagent, turn or task.
+        /// Only the children of this subagent, task or turn; when several have the id, of the first of these.
         parent_id: Option<ParentId>,
         /// Only those with this status.
         status: Option<SubagentStatus>,

@@ -83,13 +83,13 @@ arguments! {
         /// The session.
         session_id: SessionId,
         ..
-        /// The thread: the session's first when absent.
+        /// The thread. When absent that of the turn; without a turn the first thread in which one runs.
         thread_id: Option<ThreadId>,
         /// The turn: whichever runs when absent.
         turn_id: Option<TurnId>,
         /// Why, at most 2 KiB.
         reason: Option<String>,
-        /// Whether the turns that wait behind it are removed, too.
+        /// Whether the turns that wait in that thread are removed, too. Those of other threads stay.
         clear_queue: bool,
     }
 
@@ -101,7 +101,8 @@ arguments! {
         /// The thread.
         thread_id: ThreadId,
         ..
-        /// Where to go on, as a read model or fact said it. Absent: wherever the thread stopped.
+        /// Where to go on, as a read model or fact said it. None says so yet, so any is refused. Absent: wherever the
+        /// thread stopped.
         resume_token: Option<String>,
     }
 }

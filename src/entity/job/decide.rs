@@ -10,7 +10,7 @@ use cadre_cluster::{
 use super::{Command, Counts, Create, Job, Kept, Reply, Slots, State, Work, prepare, removal, schedule};
 use crate::{
     control::Error,
-    entity::{Host, Message, records},
+    entity::{Host, Message, Parent, records},
     exec::{Draft, Outcome},
     fact::{
         id::JobId,
@@ -177,6 +177,8 @@ impl Step<'_> {
             _ if work.ending.is_some() => JobStatus::Cancelling.as_str(),
             (Some(super::Phase::Running | super::Phase::Lingering), _) => ItemStatus::Running.as_str(),
             (Some(_), _) => ItemStatus::Pending.as_str(),
+            // No run has begun, and the first takes all of them.
+            _ if work.runs == 0 && work.status == JobStatus::Scheduled => ItemStatus::Pending.as_str(),
             _ if index >= work.next || work.asked.contains(&index) => ItemStatus::Pending.as_str(),
             (None, ItemStatus::Completed | ItemStatus::Running) => status.as_str(),
             // Without a record it was cancelled before it began.
@@ -190,7 +192,10 @@ impl Step<'_> {
                 self.item_ended(from, parent.group, &id, status, live, error);
             }
             Message::ChildClosed { parent } => self.item_closed(from, parent.group),
-            Message::Close(close) => self.cancel(close.reason, close.by),
+            Message::Close(close) if Parent::is(self.work.parent.as_ref(), from) => {
+                self.cancel(close.reason, close.by);
+            }
+            Message::Close(_) => return,
             Message::GoOn { .. } => {}
             Message::Start(_)
             | Message::ChildReopened { .. }

@@ -98,7 +98,7 @@ pub enum Kept {
     Nothing,
 }
 
-cadre_cluster::stored! { State: "job", Command: "job command", Reply: "job reply" }
+cadre_cluster::stored! { State: "job" = 2, Command: "job command", Reply: "job reply" }
 
 /// What the ids of an attempt of an item end in: its run, its thread and its turn.
 pub fn run_suffix(job: &JobId, index: u32, attempt: u32) -> String {
@@ -138,7 +138,7 @@ impl Entity for Job {
     fn apply(state: &mut State, change: &Change<Kept>) {
         match change {
             // What it says of an item is in that item's record already.
-            Change::Told(fact) => drop(state.view.apply(fact)),
+            Change::Told(fact, _) => drop(state.view.apply(fact)),
             Change::Kept(kept) => match &**kept {
                 Kept::Work(work) => {
                     state.view.session_id = Some(work.session.clone());
@@ -157,7 +157,7 @@ impl Entity for Job {
 
     fn event(&self, change: &Change<Kept>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
-            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Told(fact, trace) => Some(Host::event(fact, trace.as_deref(), sequence, moment)),
             Change::Kept(_) => None,
         }
     }

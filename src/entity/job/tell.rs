@@ -12,6 +12,7 @@ use crate::{
         scope::{ItemScope, JobScope},
         status::{ItemStatus, JobStatus},
     },
+    sabotage::{Sabotage, is_on},
     view::{ItemChange, ItemView},
 };
 
@@ -112,6 +113,9 @@ impl Step<'_> {
         self.draft.tell_within(&ids, scope, payload);
         if let Some(change) = self.draft.facts.last().and_then(ItemChange::of) {
             view.change(&change);
+            if is_on(Sabotage::ItemEndNotKept) && view.status.is_terminal() {
+                return;
+            }
             self.draft.set_record(records::item_view(&self.work.id, index), encode_view(&view));
         }
     }

@@ -3,6 +3,7 @@
 mod bounds;
 mod crash;
 mod ends;
+mod parents;
 mod preparations;
 mod removals;
 mod runs;

@@ -16,7 +16,7 @@ use crate::{
         parent::{Spawned, Spawner},
         records,
     },
-    exec::{Asked, Children, Draft, Ending, Outcome, Response, Room, Run, Source, split_name},
+    exec::{Children, Draft, Ending, Outcome, Response, Room, Run, Source, split_name},
     fact::{
         Fact, StoredEvent,
         id::{SessionId, ThreadId, TurnId},
@@ -40,7 +40,7 @@ pub(super) fn decide(
         Some(work) => {
             let mut draft = draft;
             draft.room = room(work);
-            Step { work: work.clone(), draft, view: &state.view }
+            Step { work: work.clone(), draft, view: &state.view, looks_again: false }
         }
         None => {
             let work = Work {
@@ -52,7 +52,7 @@ pub(super) fn decide(
                 loose: Children::default(),
                 named: Default::default(),
             };
-            let mut step = Step { work, draft, view: &state.view };
+            let mut step = Step { work, draft, view: &state.view, looks_again: false };
             match &input {
                 Input::Command(Command::Create(args)) => step.create(&args.0),
                 Input::Command(Command::Submit { args, .. }) => {
@@ -101,6 +101,8 @@ pub(super) fn decide(
 
 /// What the calls of all runs of a session may take of its state.
 const CALLS_BYTES_MAX: usize = 8 * 1024;
+/// What is left of a turn, without its children.
+const LEFT_BYTES_MAX: usize = 512;
 /// How many groups of children of all its turns may be open.
 const GROUPS_MAX: usize = 128;
 
@@ -116,11 +118,16 @@ pub(super) struct Step<'a> {
     pub work: Work,
     pub draft: Draft<'a>,
     pub view: &'a SessionView,
+    /// Whether turns that wait for room are looked at again in a step of its own.
+    pub looks_again: bool,
 }
 
 impl Step<'_> {
     fn decision(mut self) -> Decision<Session> {
         self.keep_finished_turns();
+        if self.looks_again && self.has_next() {
+            self.draft.go_on(Message::GoOn { turn: None });
+        }
         self.draft.decision(Some(self.work))
     }
 
@@ -223,6 +230,7 @@ impl Step<'_> {
             title: args.title,
             agent: args.agent,
             metadata: args.metadata,
+            reason: args.reason,
             ..Default::default()
         };
         self.draft.tell(SessionScope {}, updated);
@@ -271,16 +279,9 @@ impl Step<'_> {
         let index = self.work.threads.iter().position(asks).ok_or_else(resolved)?;
         let Some(run) = &mut self.work.threads[index].run else { return Err(resolved()) };
         let (asked, ending) = run.respond(response, &mut self.draft);
-        match asked {
-            Asked::Resolved => {
-                self.ended(index, ending);
-                Ok(Reply::Done)
-            }
-            Asked::NotOpen => Err(resolved()),
-            Asked::NotOffered { decisions } => {
-                Err(Error::invalid("decision", format!("must be one of {}", decisions.join(", "))))
-            }
-        }
+        asked.taken(&action)?;
+        self.ended(index, ending);
+        Ok(Reply::Done)
     }
 
     fn spawn(&mut self, args: crate::control::args::SpawnSubagent, source: Source) -> Result<Reply, Error> {
@@ -290,8 +291,7 @@ impl Step<'_> {
                 Some((index, _)) => {
                     let thread = &self.work.threads[index].id;
                     if let Some(other) = args.thread_id.as_ref().filter(|named| *named != thread) {
-                        let message = format!("the turn {turn} is not of the thread {other}");
-                        return Err(Error::invalid("threadId", message));
+                        return Err(super::not_of_thread(turn, other));
                     }
                     Some(index)
                 }
@@ -338,6 +338,9 @@ impl Step<'_> {
             (Some(index), _) => index,
             // A turn that was over with everybody below: somebody goes on, and an interrupt has to reach that.
             (None, Message::ChildReopened { .. }) if !self.work.threads.is_empty() => {
+                if !self.draft.take_spare(LEFT_BYTES_MAX) {
+                    return self.draft.send(from.clone(), Message::Close(Children::no_room()));
+                }
                 let thread = &mut self.work.threads[0];
                 thread.lingering.push(Run::left_of(thread.id.clone(), turn.clone()));
                 0
@@ -352,16 +355,7 @@ impl Step<'_> {
         }) else {
             return;
         };
-        let ending = match message {
-            Message::ChildEnded { parent, id, status, live, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live), draft)
-            }
-            Message::ChildClosed { parent } => run.take_child_closed(parent.group, draft),
-            Message::ChildReopened { parent, again } => {
-                run.take_child_reopened(parent.group, from, &again, draft)
-            }
-            _ => run.advance(draft),
-        };
+        let ending = run.hear(from, message, draft);
         match lingering {
             Some(at) if thread.lingering[at].children.live() == 0 => {
                 thread.lingering.remove(at);
@@ -423,6 +417,12 @@ impl Step<'_> {
     /// The running turn of a thread may have ended: the next one begins.
     pub(super) fn ended(&mut self, index: usize, ending: Option<Ending>) {
         let Some(ending) = ending else { return };
+        self.over(index, &ending);
+        self.start_next_with_room();
+    }
+
+    /// What is kept of a turn that has ended.
+    pub(super) fn over(&mut self, index: usize, ending: &Ending) {
         let thread = &mut self.work.threads[index];
         if let Some(run) = thread.run.take() {
             thread.unfinished = (ending.status != TurnStatus::Completed).then(|| super::Unfinished {
@@ -431,12 +431,12 @@ impl Step<'_> {
                 attempt: run.attempt,
                 budget: run.budget(self.draft.engine),
                 turn: Some(run.turn.clone()),
+                model: run.model_asked().map(str::to_owned),
             });
             if run.children.live() > 0 {
                 thread.lingering.push(run.remains());
             }
         }
-        self.start_next_with_room();
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) use self::decide::fingerprint;
 pub use self::{
     expire::Expiry,
     history::{Compaction, Rollback, Seen, at_rest},
+    interrupt::not_of_thread,
     past::Past,
 };
 use super::{Host, Message, Named, kind};
@@ -70,7 +71,21 @@ pub struct Work {
     /// Children that belong to no turn.
     pub loose: Children,
     /// Turns that callers have named lately, to recognise the same request.
-    pub named: VecDeque<(TurnId, ThreadId, u128)>,
+    pub named: VecDeque<NamedTurn>,
+}
+
+/// A turn that a caller has named.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedTurn {
+    /// Its name.
+    pub turn: TurnId,
+    /// Its thread.
+    pub thread: ThreadId,
+    /// A hash of the request, to recognise the same one.
+    pub fingerprint: u128,
+    /// The turn that heard its input instead, when it was steered there.
+    #[serde(default)]
+    pub answered: Option<TurnId>,
 }
 
 impl Work {
@@ -157,6 +172,9 @@ pub struct Unfinished {
     /// Which turn it was.
     #[serde(default)]
     pub turn: Option<TurnId>,
+    /// Which model of the agent it was to ask, if anybody cared.
+    #[serde(default)]
+    pub model: Option<String>,
 }
 
 /// What a caller asks of a session.
@@ -310,7 +328,7 @@ impl Entity for Session {
     fn apply(state: &mut State, change: &Change<Work>) {
         match change {
             // A turn that is over was written as a record of its own when that was decided.
-            Change::Told(fact) => drop(state.view.apply(fact)),
+            Change::Told(fact, trace) => drop(state.view.apply_traced(fact, trace.as_deref())),
             Change::Kept(work) => state.work = Some((**work).clone()),
         }
     }
@@ -321,7 +339,7 @@ impl Entity for Session {
 
     fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
-            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Told(fact, trace) => Some(Host::event(fact, trace.as_deref(), sequence, moment)),
             Change::Kept(_) => None,
         }
     }

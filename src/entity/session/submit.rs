@@ -1,9 +1,9 @@
 //! Turns: submitted, queued, started.
 
-use super::{Queued, Reply, Unfinished, decide::Step};
+use super::{NamedTurn, Queued, Reply, Unfinished, decide::Step};
 use crate::{
-    control::{Error, args::SubmitTurn},
-    entity::{Message, records},
+    control::{Code, Error, args::SubmitTurn},
+    entity::records,
     exec::{Budget, History, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
         Fact, Failure, Ids, Part,
@@ -24,6 +24,8 @@ const INLINE_BYTES_MAX: usize = 24 * 1024;
 const RUNS_MAX: usize = 12;
 /// How many turns that callers have named are remembered.
 const NAMED_MAX: usize = 64;
+/// Before it comes only what is put to the front later.
+const RANK_FIRST: u8 = 0;
 /// How much of its input a turn's first fact shows.
 const SHOWN_BYTES_MAX: usize = 4 * 1024;
 
@@ -53,7 +55,14 @@ impl Step<'_> {
                     let message = format!("the thread {} is busy", self.work.threads[index].id);
                     return Err(Error::conflict("running", message));
                 }
-                WhenBusy::Steer => return self.steer(index, source),
+                WhenBusy::Steer => {
+                    let reply = self.steer(index, source)?;
+                    if let (Some(named), Reply::Submitted { turn, .. }) = (&args.turn_id, &reply) {
+                        self.remember(named, index, fingerprint, Some(turn.clone()));
+                        self.remember_named(named, index, fingerprint, Some(turn.clone()));
+                    }
+                    return Ok(reply);
+                }
                 WhenBusy::Queue | WhenBusy::Interrupt => {}
             }
         }
@@ -70,18 +79,21 @@ impl Step<'_> {
             return Err(Error::rate_limited(1_000, message));
         }
         let turn = args.turn_id.clone().unwrap_or_else(|| self.draft.ids.next());
-        let thread = self.work.threads[index].id.clone();
-        let known = records::KnownTurn { thread: thread.clone(), fingerprint };
-        self.draft.set_record(records::known_turn(&turn, &self.work.id), known.encode());
+        self.remember(&turn, index, fingerprint, None);
         if args.turn_id.is_some() {
-            self.work.named.push_back((turn.clone(), thread, fingerprint));
-            if self.work.named.len() > NAMED_MAX {
-                self.work.named.pop_front();
-            }
+            self.remember_named(&turn, index, fingerprint, None);
         }
         let agent = args.agent.clone().or_else(|| self.work.agent.clone());
         let agent = agent.unwrap_or_else(|| crate::scripted::AGENT.into());
         let (shown, source) = self.keep_input(source, index, &turn);
+        if when_busy == WhenBusy::Reject && !self.is_free(index) {
+            let message = format!(
+                "the turn would have to wait: the session {} has {} threads with a running turn, or too much going on",
+                self.work.id,
+                self.running()
+            );
+            return Err(Error::conflict("queued", message));
+        }
         let queued = Queued {
             turn: turn.clone(),
             agent: agent.clone(),
@@ -113,6 +125,22 @@ impl Step<'_> {
         Ok(Reply::Submitted { thread, turn, position })
     }
 
+    /// The id of a turn is taken, and the same request for it is recognised for as long as the session is there.
+    fn remember(&mut self, turn: &TurnId, index: usize, fingerprint: u128, answered: Option<TurnId>) {
+        let thread = self.work.threads[index].id.clone();
+        let known = records::KnownTurn { thread, fingerprint, answered };
+        self.draft.set_record(records::known_turn(turn, &self.work.id), known.encode());
+    }
+
+    /// The session itself recognises it lately.
+    fn remember_named(&mut self, turn: &TurnId, index: usize, fingerprint: u128, answered: Option<TurnId>) {
+        let (turn, thread) = (turn.clone(), self.work.threads[index].id.clone());
+        self.work.named.push_back(NamedTurn { turn, thread, fingerprint, answered });
+        if self.work.named.len() > NAMED_MAX {
+            self.work.named.pop_front();
+        }
+    }
+
     /// A turn starts at once when it can, and waits otherwise. Where it waits, from 1.
     fn take_turn(
         &mut self,
@@ -123,21 +151,22 @@ impl Step<'_> {
     ) -> Option<u32> {
         let (turn, thread) = (queued.turn.clone(), self.work.threads[index].id.clone());
         let scope = TurnScope { thread: thread.clone(), turn: turn.clone() };
-        let is_free = self.work.threads[index].run.is_none()
-            && self.work.threads[index].queue.is_empty()
-            && self.running() < RUNS_MAX
-            && self.draft.spare > TURN_BYTES_MAX;
-        if is_free {
+        if self.is_free(index) {
             self.draft.tell(scope, TurnSubmitted { status: TurnStatus::Accepted, ..submitted });
             self.begin(index, queued);
+            if self.work.threads[index].run.is_none() {
+                self.start_next_with_room();
+            }
             return None;
         }
         let queue = &mut self.work.threads[index].queue;
-        let at = if first {
-            0
+        // Who was put to the front is not overtaken by whoever comes later and is more urgent.
+        let (rank, at) = if first {
+            (RANK_FIRST, 0)
         } else {
-            queue.iter().position(|other| other.rank > queued.rank).unwrap_or(queue.len())
+            (queued.rank, queue.iter().position(|other| other.rank > queued.rank).unwrap_or(queue.len()))
         };
+        let queued = Queued { rank, ..queued };
         if let Some(deadline) = queued.deadline {
             self.draft.set_timer(format!("{turn}/deadline"), deadline);
         }
@@ -149,19 +178,31 @@ impl Step<'_> {
         if first {
             self.interrupt_running(index, "a newer turn takes its place", "submit");
         }
+        // When it waits for room alone, what this step has taken for it may be more than it needs.
+        self.looks_again = true;
         let waits = self.work.threads[index].queue.iter().position(|queued| queued.turn == turn);
         waits.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX))
     }
 
+    /// Whether a turn would start at once.
+    fn is_free(&self, index: usize) -> bool {
+        self.work.threads[index].run.is_none()
+            && self.work.threads[index].queue.is_empty()
+            && self.running() < RUNS_MAX
+            && self.draft.spare > TURN_BYTES_MAX
+    }
+
     fn submitted_before(&self, turn: &TurnId, fingerprint: u128) -> Result<Option<Reply>, Error> {
-        let known = self.work.named.iter().find(|(named, _, _)| named == turn);
-        let Some((_, thread, known)) = known else {
+        let known = self.work.named.iter().find(|named| named.turn == *turn);
+        let Some(NamedTurn { thread, fingerprint: known, answered, .. }) = known else {
             let taken = self.active(turn.as_str()).is_some();
             return if taken { Err(exists(turn)) } else { Ok(None) };
         };
         if *known != fingerprint {
             return Err(exists(turn));
         }
+        // What was steered is answered with the turn that heard it.
+        let turn = answered.as_ref().unwrap_or(turn);
         let waits = |thread: &super::Thread| thread.queue.iter().position(|queued| queued.turn == *turn);
         let position = self.work.threads.iter().find_map(waits);
         let position = position.map(|at| u32::try_from(at + 1).unwrap_or(u32::MAX));
@@ -172,7 +213,9 @@ impl Step<'_> {
     fn steer(&mut self, index: usize, source: Source) -> Result<Reply, Error> {
         let Source::Inline(input) = source else {
             let limit = Source::INLINE_BYTES_MAX as u64;
-            return Err(Error::too_large(limit, limit + 1).with("field", "input"));
+            let message = format!("a turn that runs hears at most {limit} bytes at once");
+            let error = Error::new(Code::PayloadTooLarge, message).with("limit", limit);
+            return Err(error.with("field", "input"));
         };
         let thread = &mut self.work.threads[index];
         let id = thread.id.clone();
@@ -223,10 +266,16 @@ impl Step<'_> {
     /// be looked at then.
     pub(super) fn start_next_with_room(&mut self) {
         self.start_next();
-        let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
-        if self.running() < RUNS_MAX && self.work.threads.iter().any(waits) {
-            self.draft.go_on(Message::GoOn { turn: None });
-        }
+        self.looks_again = true;
+    }
+
+    /// Whether a turn waits for nothing but room.
+    pub(super) fn has_next(&self) -> bool {
+        self.running() < RUNS_MAX && self.next_thread().is_some()
+    }
+
+    fn next_thread(&self) -> Option<usize> {
+        self.work.threads.iter().position(|thread| thread.run.is_none() && !thread.queue.is_empty())
     }
 
     /// Starts waiting turns, as many as may run.
@@ -236,14 +285,21 @@ impl Step<'_> {
             && self.draft.spare > TURN_BYTES_MAX
             && !is_on(Sabotage::QueueStandsStill)
         {
-            let waits = |thread: &super::Thread| thread.run.is_none() && !thread.queue.is_empty();
-            let Some(index) = self.work.threads.iter().position(waits) else { return };
+            let Some(index) = self.next_thread() else { return };
+            // Turns may end as they begin, so a whole queue could pass by.
+            if self.draft.quota.answers == 0 {
+                self.looks_again = true;
+                return;
+            }
+            self.draft.quota.answers -= 1;
             let Some(queued) = self.work.threads[index].queue.pop_front() else { return };
             self.tell_queue(index, QueueChange::Started, Some(queued.turn.clone()), None);
             self.begin(index, queued);
         }
     }
 
+    /// The next turn of a thread. It may have ended when this returns; the one behind it is not begun here, so that a queue
+    /// of turns that all end at once does not nest.
     fn begin(&mut self, index: usize, queued: Queued) {
         self.work.threads[index].unfinished = None;
         let history = self.history(index);
@@ -264,8 +320,8 @@ impl Step<'_> {
         let mut run = Run::begin(new, "queue", true, &mut self.draft);
         let ending = run.advance(&mut self.draft);
         self.work.threads[index].run = Some(run);
-        if ending.is_some() {
-            self.ended(index, ending);
+        if let Some(ending) = ending {
+            self.over(index, &ending);
         }
     }
 
@@ -288,7 +344,7 @@ impl Step<'_> {
         if let Some(run) = &self.work.threads[index].run {
             return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false, waits: false });
         }
-        let Some(Unfinished { agent, source, attempt, budget, .. }) =
+        let Some(Unfinished { agent, source, attempt, budget, model, .. }) =
             self.work.threads[index].unfinished.take()
         else {
             return Ok(Reply::Resumed { turn: None, started: false, waits: false });
@@ -299,22 +355,22 @@ impl Step<'_> {
             source: "resume".into(),
             input: shown,
             agent: Some(agent.clone()),
+            model: model.clone(),
             metadata: [("resumedBy".to_owned(), by.into())].into_iter().collect(),
             ..Default::default()
         };
         let queued = Queued {
             turn: turn.clone(),
             agent,
-            model: None,
+            model,
             source,
-            rank: 0,
+            rank: RANK_FIRST,
             deadline: None,
             attempt: attempt + 1,
             budget,
         };
         // What nobody has asked for under this name is another turn than whatever is submitted under it.
-        let known = records::KnownTurn { thread: thread.clone(), fingerprint: 0 };
-        self.draft.set_record(records::known_turn(&turn, &self.work.id), known.encode());
+        self.remember(&turn, index, 0, None);
         let waits = self.take_turn(index, queued, submitted, false).is_some();
         Ok(Reply::Resumed { turn: Some(turn), started: true, waits })
     }
@@ -329,7 +385,7 @@ impl Step<'_> {
         let at = self.queued_at(index, turn)?;
         self.work.threads[index].queue.remove(at);
         self.cancel_queued(index, turn, TurnStatus::Cancelled, Some("removed from the queue"), by);
-        self.tell_queue(index, QueueChange::Removed, Some(turn.clone()), None);
+        self.tell_queue_by(index, QueueChange::Removed, turn, by);
         Ok(Reply::Done)
     }
 
@@ -337,14 +393,14 @@ impl Step<'_> {
         &mut self,
         thread: &ThreadId,
         turn: &TurnId,
-        _: &str,
+        by: &str,
     ) -> Result<Reply, Error> {
         let index = self.thread(thread)?;
         let at = self.queued_at(index, turn)?;
         if let Some(queued) = self.work.threads[index].queue.remove(at) {
-            self.work.threads[index].queue.push_front(queued);
+            self.work.threads[index].queue.push_front(Queued { rank: RANK_FIRST, ..queued });
         }
-        self.tell_queue(index, QueueChange::Promoted, Some(turn.clone()), None);
+        self.tell_queue_by(index, QueueChange::Promoted, turn, by);
         Ok(Reply::Done)
     }
 
@@ -357,7 +413,7 @@ impl Step<'_> {
         found.ok_or_else(|| Error::not_found("queued turn", turn.as_str()))
     }
 
-    /// A turn that never ran is over.
+    /// A turn that never ran is over. What it took is room for others.
     pub(super) fn cancel_queued(
         &mut self,
         index: usize,
@@ -366,6 +422,7 @@ impl Step<'_> {
         reason: Option<&str>,
         by: &str,
     ) {
+        self.looks_again = true;
         self.draft.cancel_timer(format!("{turn}/deadline"));
         let code = if status == TurnStatus::TimedOut { "deadline_exceeded" } else { "cancelled" };
         let failed = TurnFailed {
@@ -399,22 +456,32 @@ impl Step<'_> {
         turn: Option<TurnId>,
         input: Option<Vec<Part>>,
     ) {
-        let thread = &self.work.threads[index];
         let changed = QueueChanged {
             change,
-            queue: thread.queue.iter().map(|queued| queued.turn.clone()).collect(),
             changed_turn_id: turn,
             input: input.unwrap_or_default(),
             ..Default::default()
         };
-        self.draft.tell(ThreadScope { thread: thread.id.clone() }, changed);
+        self.tell_changed(index, changed);
+    }
+
+    /// Somebody has changed it by a command about one turn.
+    fn tell_queue_by(&mut self, index: usize, change: QueueChange, turn: &TurnId, by: &str) {
+        let (turn, by) = (Some(turn.clone()), Some(by.to_owned()));
+        self.tell_changed(index, QueueChanged { change, changed_turn_id: turn, by, ..Default::default() });
+    }
+
+    fn tell_changed(&mut self, index: usize, changed: QueueChanged) {
+        let thread = &self.work.threads[index];
+        let queue = thread.queue.iter().map(|queued| queued.turn.clone()).collect();
+        self.draft.tell(ThreadScope { thread: thread.id.clone() }, QueueChanged { queue, ..changed });
     }
 }
 
 /// How urgent a turn is: smaller comes first.
 fn rank(priority: Option<&str>) -> u8 {
     match priority {
-        Some("urgent" | "high") => 0,
+        Some("urgent" | "high") => RANK_FIRST,
         Some("low" | "background") => 2,
         _ => 1,
     }

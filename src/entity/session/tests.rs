@@ -62,7 +62,15 @@ fn stage() -> Stage<Session> {
 
 impl Stage<Session> {
     fn submit(&mut self, thread: &str, steps: Value) -> TurnId {
-        let args = json!({ "sessionId": "sess_stage", "threadId": thread, "agent": "scripted", "input": [{ "type": "text", "text": "-" }] });
+        self.submit_with(thread, steps, json!({}))
+    }
+
+    fn submit_with(&mut self, thread: &str, steps: Value, options: Value) -> TurnId {
+        self.submit_to("scripted", thread, steps, options)
+    }
+
+    fn submit_to(&mut self, agent: &str, thread: &str, steps: Value, options: Value) -> TurnId {
+        let args = json!({ "sessionId": "sess_stage", "threadId": thread, "agent": agent, "input": [{ "type": "text", "text": "-" }], "options": options });
         let mut args: control::args::SubmitTurn = control::parse(args).unwrap();
         args.input.clear();
         let source = Source::Inline(script(&steps));
@@ -71,6 +79,12 @@ impl Stage<Session> {
             Some(Reply::Submitted { turn, .. }) => turn,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn queue(&self, thread: &str) -> Vec<TurnId> {
+        let threads = &self.state.work.as_ref().unwrap().threads;
+        let thread = threads.iter().find(|other| other.id.as_str() == thread).unwrap();
+        thread.queue.iter().map(|queued| queued.turn.clone()).collect()
     }
 
     fn interrupt(&mut self, turn: &TurnId) {
@@ -394,4 +408,139 @@ fn p9_a_state_stays_small_whatever_its_runs_wait_for() {
     assert_eq!(stage.count("turn.started"), 12);
     let bytes = stage.stored_bytes();
     assert!(bytes < 90 * 1024, "{bytes} bytes");
+}
+
+/// What a session keeps free, and so much more.
+fn room(bytes: usize) -> usize {
+    12 * 1024 + bytes
+}
+
+#[test]
+fn p7_a_turn_that_waits_for_room_alone_runs_when_the_room_is_there() {
+    let mut stage = stage();
+    stage.submit("thrd_1", json!([]));
+    // Enough for a turn, but not for what is set aside when it is taken and again when it begins.
+    stage.room_bytes = room(3_000);
+    stage.submit("thrd_1", json!([{ "say": "x" }]));
+    assert_eq!(stage.count("turn.started"), 1);
+    while stage.go_on() > 0 {}
+    assert_eq!(stage.count("turn.completed"), 2);
+}
+
+#[test]
+fn p7_what_is_taken_out_of_the_queue_makes_room_for_what_waits_in_another_thread() {
+    let thread = || ThreadId::parse("thrd_1").unwrap();
+    let remove = |turn| Command::RemoveQueued { thread: thread(), turn, by: "test".into() };
+    let clear = || {
+        let args = json!({ "sessionId": "sess_stage", "threadId": "thrd_1", "turnId": "turn_none", "clearQueue": true });
+        let args = Named(Box::new(control::parse(args).unwrap()));
+        Command::Interrupt { args, by: "test".into() }
+    };
+    let ways: [&dyn Fn(&mut Stage<Session>, TurnId); 4] = [
+        &|stage, turn| drop(stage.give(Input::Command(remove(turn))).unwrap()),
+        &|stage, _| drop(stage.give(Input::Command(clear())).unwrap()),
+        &|stage, turn| stage.interrupt(&turn),
+        &|stage, turn| drop(stage.due(&format!("{turn}/deadline"))),
+    ];
+    for (way, take_out) in ways.into_iter().enumerate() {
+        let mut stage = stage();
+        stage.submit("thrd_1", json!([{ "sleep": 60_000 }]));
+        let waits = stage.submit("thrd_1", json!([]));
+        stage.room_bytes = room(3_000);
+        stage.submit("thrd_2", json!([{ "say": "x" }]));
+        stage.room_bytes = room(1_000);
+        while stage.go_on() > 0 {}
+        assert_eq!(stage.count("turn.started"), 1, "there is no room for the other");
+        take_out(&mut stage, waits);
+        stage.room_bytes = room(3_000);
+        while stage.go_on() > 0 {}
+        assert_eq!(stage.count("turn.started"), 2, "way {way}");
+    }
+}
+
+#[test]
+fn a_turn_that_was_put_to_the_front_or_interrupts_is_not_overtaken_by_an_urgent_one() {
+    let mut stage = stage();
+    stage.submit("thrd_1", json!([{ "spawn": { "count": 1, "script": [] } }]));
+    let priority = |priority: &str| json!({ "priority": priority });
+    let normal = stage.submit("thrd_1", json!([]));
+    let low = stage.submit_with("thrd_1", json!([]), priority("low"));
+    let thread = ThreadId::parse("thrd_1").unwrap();
+    let promote = Command::PromoteQueued { thread, turn: low.clone(), by: "test".into() };
+    stage.give(Input::Command(promote)).unwrap();
+    let Payload::QueueChanged(changed) = &stage.last("queue.changed").payload else { panic!() };
+    assert_eq!(changed.by.as_deref(), Some("test"));
+    let high = stage.submit_with("thrd_1", json!([]), priority("high"));
+    assert_eq!(stage.queue("thrd_1"), [low.clone(), high.clone(), normal.clone()]);
+    let interrupts =
+        stage.submit_with("thrd_1", json!([]), json!({ "whenBusy": "interrupt", "priority": "low" }));
+    let later = stage.submit_with("thrd_1", json!([]), priority("urgent"));
+    assert_eq!(
+        stage.queue("thrd_1"),
+        [interrupts, low, high, later, normal],
+        "the running turn is being closed"
+    );
+}
+
+#[test]
+fn p9_a_queue_of_turns_that_all_end_as_they_begin_neither_nests_nor_passes_by_in_one_step() {
+    const TURNS: usize = 256;
+    let queue = || {
+        let mut stage = stage();
+        let first = stage.submit("thrd_1", json!([{ "sleep": 60_000 }]));
+        for _ in 0..TURNS {
+            stage.submit_to("nobody", "thrd_1", json!([]), json!({}));
+        }
+        stage.interrupt(&first);
+        loop {
+            let before = stage.count("turn.failed");
+            let heard = stage.go_on();
+            assert!(stage.count("turn.failed") <= before + 40 * heard.max(1), "too much for one step");
+            if heard == 0 {
+                break;
+            }
+        }
+        assert_eq!(stage.count("turn.failed"), 1 + TURNS);
+    };
+    // A frame for each of them would not fit.
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(queue).unwrap().join().unwrap();
+}
+
+#[test]
+fn p9_turns_of_which_somebody_goes_on_again_are_taken_up_only_while_there_is_room() {
+    let mut stage = stage();
+    stage.submit("thrd_1", json!([]));
+    let goes_on = |at: usize| {
+        let turn = TurnId::parse(&format!("turn_{at}")).unwrap();
+        let again = Reopened { id: "sub_1".into(), ended_as: Some(SubagentStatus::Failed), was_closed: true };
+        Message::ChildReopened { parent: Slot { turn: Some(turn), group: 0 }, again }
+    };
+    let room_of_the_record = 64 * 1024;
+    let mut closed = 0;
+    for at in 0..500 {
+        stage.room_bytes = room_of_the_record - stage.stored_bytes();
+        stage.hear(goes_on(at));
+        closed += stage.closes().len();
+    }
+    let taken_up = stage.state.work.as_ref().unwrap().threads[0].lingering.len();
+    assert!(taken_up > 10 && closed > 10 && taken_up + closed >= 500, "{taken_up} {closed}");
+    assert!(stage.stored_bytes() < room(0) + 44 * 1024, "{}", stage.stored_bytes());
+}
+
+#[test]
+fn a_thread_that_is_resumed_asks_the_model_that_was_asked_before_and_again_when_that_fails() {
+    let fails = json!([{ "fail": { "message": "m", "retryable": false } }]);
+    for asked in [Some("large"), None] {
+        let mut stage = stage();
+        let options = asked.map_or(json!({}), |model| json!({ "model": model }));
+        stage.submit_with("thrd_1", fails.clone(), options);
+        for attempt in 2..4 {
+            let thread = ThreadId::parse("thrd_1").unwrap();
+            stage.give(Input::Command(Command::Resume { thread, by: "test".into() })).unwrap();
+            let Payload::TurnSubmitted(submitted) = &stage.last("turn.submitted").payload else { panic!() };
+            assert_eq!(submitted.model.as_deref(), asked);
+            let Payload::TurnStarted(started) = &stage.last("turn.started").payload else { panic!() };
+            assert_eq!((started.model.as_deref(), started.attempt), (asked, attempt));
+        }
+    }
 }

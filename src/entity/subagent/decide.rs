@@ -13,7 +13,7 @@ use crate::{
         parent::{self, Spawner},
         records,
     },
-    exec::{Asked, Draft, Ending, NewRun, Run, STEP_RETRIES_MAX, Source, split_name},
+    exec::{Draft, Ending, NewRun, Run, STEP_RETRIES_MAX, Source, split_name},
     fact::{
         Failure, Ids,
         id::{Id, SubagentId, ThreadId, TurnId},
@@ -22,7 +22,7 @@ use crate::{
             SubagentStatusChanged,
         },
         scope::SubagentScope,
-        status::{SubagentStatus, TurnStatus},
+        status::SubagentStatus,
     },
     sabotage::{Sabotage, is_on},
 };
@@ -107,12 +107,16 @@ fn begin(host: &Host, id: SubagentId, start: Start, moment: &Moment<'_>) -> Deci
     };
     let ids = around.clone().with(thread.clone()).with(turn.clone());
     draft.tell_within(&ids, SubagentScope { subagent: id.clone() }, spawned);
-    let above = lineage.subagent.as_ref().map_or(start.session.as_str(), |subagent| subagent.as_str());
+    let above = match &lineage.subagent {
+        Some(subagent) => (kind::SUBAGENT, subagent.as_str()),
+        None => (kind::SESSION, start.session.as_str()),
+    };
     draft.set_record(records::subagent(&start.session, above, id.as_str()), &[][..]);
     // What works for a task further up is below somebody who does, and is listed there.
     let is_of_task = start.parent.as_ref().is_some_and(|parent| parent.address.kind() == kind::TASK);
     if let Some(task) = lineage.task.as_ref().filter(|_| is_of_task) {
-        draft.set_record(records::subagent(&start.session, task.as_str(), id.as_str()), &[][..]);
+        draft
+            .set_record(records::subagent(&start.session, (kind::TASK, task.as_str()), id.as_str()), &[][..]);
     }
     draft.count(records::count(&start.session, "subagents", SubagentStatus::Running.as_str()), 1);
     let new = NewRun {
@@ -180,6 +184,8 @@ impl Step<'_> {
             thread: self.work.run.thread.clone(),
             turn: self.work.run.turn.clone(),
             status: self.work.status,
+            session: Some(self.work.session.clone()),
+            attempt: Some(self.work.run.attempt),
         }
     }
 
@@ -214,7 +220,14 @@ impl Step<'_> {
                 };
                 let spawned = spawner.spawn(&mut self.work.run.children, *args.0, source, &mut self.draft)?;
                 let parent::Spawned { subagent, thread, turn } = spawned;
-                return Ok(Reply { subagent, thread, turn, status: SubagentStatus::Running });
+                return Ok(Reply {
+                    subagent,
+                    thread,
+                    turn,
+                    status: SubagentStatus::Running,
+                    session: Some(self.work.session.clone()),
+                    attempt: Some(1),
+                });
             }
         }
         Ok(self.reply())
@@ -233,16 +246,8 @@ impl Step<'_> {
     fn respond(&mut self, response: crate::exec::Response) -> Result<(), Error> {
         let action = response.action.clone();
         let (asked, ending) = self.work.run.respond(response, &mut self.draft);
-        match asked {
-            Asked::Resolved => self.ended(ending),
-            Asked::NotOpen => {
-                return Err(Error::conflict("resolved", format!("the action {action} is resolved")));
-            }
-            Asked::NotOffered { decisions } => {
-                let message = format!("must be one of {}", decisions.join(", "));
-                return Err(Error::invalid("decision", message));
-            }
-        }
+        asked.taken(&action)?;
+        self.ended(ending);
         Ok(())
     }
 
@@ -305,31 +310,23 @@ impl Step<'_> {
 
     fn message(&mut self, from: &Address, message: Message) {
         let ending = match message {
-            Message::GoOn { .. } => self.work.run.advance(&mut self.draft),
             // Nobody else's script closes it by naming it.
-            Message::Close(_) if self.work.parent.as_ref().is_none_or(|parent| parent.address != *from) => {
-                None
-            }
             Message::Close(close) => {
-                self.close(close);
+                if Parent::is(self.work.parent.as_ref(), from) {
+                    self.close(close);
+                }
                 None
-            }
-            Message::ChildEnded { parent, id, status, live, .. } => {
-                self.work.run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
-            }
-            Message::ChildClosed { parent } => self.work.run.take_child_closed(parent.group, &mut self.draft),
-            Message::ChildReopened { parent, again } => {
-                self.reopen(None);
-                self.work.run.take_child_reopened(parent.group, from, &again, &mut self.draft)
             }
             Message::Start(start) => {
                 self.refuse_second_parent(*start);
                 None
             }
-            Message::Watch { .. }
-            | Message::Unwatch { .. }
-            | Message::DependencyEnded { .. }
-            | Message::Forget => None,
+            message => {
+                if matches!(message, Message::ChildReopened { .. }) {
+                    self.reopen(None);
+                }
+                self.work.run.hear(from, message, &mut self.draft)
+            }
         };
         self.ended(ending);
     }
@@ -368,13 +365,7 @@ impl Step<'_> {
         };
         let attempt = Some(self.work.run.attempt);
         let failure = || Failure::new("internal", "it ended without saying why");
-        let status = match ending.status {
-            TurnStatus::Completed => SubagentStatus::Completed,
-            TurnStatus::Cancelled => SubagentStatus::Cancelled,
-            TurnStatus::TimedOut => SubagentStatus::TimedOut,
-            TurnStatus::Lost => SubagentStatus::Lost,
-            _ => SubagentStatus::Failed,
-        };
+        let status = SubagentStatus::from(ending.status);
         match status {
             SubagentStatus::Completed => {
                 self.tell(SubagentCompleted { status, attempt, ..Default::default() });
@@ -404,12 +395,8 @@ impl Step<'_> {
 
     /// Tells the parent when the last of the children is closed after the subagent itself has ended.
     fn tell_closed(&mut self) {
-        let over = self.work.status.is_terminal() && self.work.run.children.live() == 0;
-        if over
-            && !std::mem::replace(&mut self.work.closed, true)
-            && let Some(Parent { address, slot }) = self.work.parent.clone()
-        {
-            self.draft.send(address, Message::ChildClosed { parent: slot });
+        if self.work.status.is_terminal() && self.work.run.children.live() == 0 {
+            Parent::tell_closed(self.work.parent.as_ref(), &mut self.work.closed, &mut self.draft);
         }
     }
 

@@ -103,6 +103,12 @@ pub struct Reply {
     pub turn: TurnId,
     /// How it stands.
     pub status: SubagentStatus,
+    /// Its session.
+    #[serde(default)]
+    pub session: Option<SessionId>,
+    /// Which attempt, from 1.
+    #[serde(default)]
+    pub attempt: Option<u32>,
 }
 
 cadre_cluster::stored! { State: "subagent", Command: "subagent command", Reply: "subagent reply" }
@@ -134,7 +140,7 @@ impl Entity for Subagent {
 
     fn apply(state: &mut State, change: &Change<Work>) {
         match change {
-            Change::Told(fact) => state.view.apply(fact),
+            Change::Told(fact, _) => state.view.apply(fact),
             Change::Kept(work) => state.work = Some((**work).clone()),
         }
     }
@@ -145,7 +151,7 @@ impl Entity for Subagent {
 
     fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
-            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Told(fact, trace) => Some(Host::event(fact, trace.as_deref(), sequence, moment)),
             Change::Kept(_) => None,
         }
     }

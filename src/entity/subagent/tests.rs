@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Command, Subagent};
 use crate::{
     entity::{
-        Child, Close, Lineage, Message, Parent, Slot, Start, SubagentSpec, kind,
+        Child, Close, Lineage, Message, Parent, Reopened, Slot, Start, SubagentSpec, kind,
         stage::{self, Stage, classes, script, session_id, somebody},
     },
     exec::Source,
@@ -132,4 +132,82 @@ fn a_deadline_ends_it_and_the_timers_of_a_former_attempt_do_not_touch_the_next()
     assert_eq!(stage.state.work.as_ref().unwrap().status, SubagentStatus::Running);
     stage.due(&format!("{second}/deadline"));
     assert_eq!(stage.count("subagent.failed"), 2, "each attempt ends once");
+}
+
+/// A child that had failed was resumed.
+fn goes_on(id: &str, was_closed: bool) -> Message {
+    let again = Reopened { id: id.into(), ended_as: Some(SubagentStatus::Failed), was_closed };
+    Message::ChildReopened { parent: Slot { turn: None, group: 0 }, again }
+}
+
+fn closed(id: &str) -> (String, Option<String>) {
+    (id.to_owned(), Some("enough".into()))
+}
+
+#[test]
+fn p11_an_order_to_close_stands_until_the_tree_is_closed_also_for_who_goes_on_again_below_one_that_has_ended()
+{
+    let mut stage = stage();
+    stage.hear(start(own_parent(), &json!([{ "spawn": { "count": 2, "script": [], "join": "none" } }])));
+    assert_eq!(stage.count("subagent.completed"), 1);
+    stage.hear(child(SubagentStatus::Failed, false));
+    stage.hear(close());
+    assert_eq!(stage.closes().len(), 2);
+    stage.hear(goes_on("sub_child", true));
+    assert_eq!(stage.closes(), [closed("sub_somebody")], "it was resumed, and the order stands");
+    stage.hear(goes_on("sub_child", false));
+    assert_eq!(stage.closes(), [closed("sub_somebody")], "resumed while children of its own live on");
+    stage.hear(child(SubagentStatus::Cancelled, false));
+    assert!(!stage.state.work.as_ref().unwrap().closed, "the other one is not closed");
+    stage.hear(child(SubagentStatus::Cancelled, false));
+    assert!(stage.state.work.as_ref().unwrap().closed);
+    stage.hear(goes_on("sub_child", true));
+    assert!(stage.closes().is_empty(), "the order was carried out before that");
+}
+
+#[test]
+fn p11_an_order_to_close_is_not_one_to_what_a_resume_starts_anew() {
+    let mut stage = stage();
+    let steps =
+        json!([{ "spawn": { "count": 2, "script": [], "join": "none" } }, { "fail": { "message": "m" } }]);
+    stage.hear(start(own_parent(), &steps));
+    while let Some(turn) = stage.timers.keys().find(|name| name.ends_with("/retry")).cloned() {
+        stage.due(&turn);
+    }
+    assert_eq!(stage.count("subagent.failed"), 1);
+    stage.hear(close());
+    assert_eq!(stage.closes().len(), 2);
+    let steps = Some(Source::Inline(script(&json!([{ "sleep": 1_000 }]))));
+    stage.give(Input::Command(Command::Resume { source: steps, reason: None, by: "test".into() })).unwrap();
+    stage.hear(child(SubagentStatus::Failed, false));
+    stage.hear(goes_on("sub_child", true));
+    assert!(stage.closes().is_empty(), "it goes on, and so may they");
+    stage.hear(close());
+    assert_eq!(stage.closes().len(), 2, "all of them are told once more, for any may have gone on again");
+}
+
+#[test]
+fn p9_an_order_to_close_that_is_given_again_is_told_to_nobody_twice() {
+    let mut stage = stage();
+    let count = 1_500;
+    stage.hear(start(own_parent(), &json!([{ "spawn": { "count": count, "script": [], "join": "none" } }])));
+    let go_on = || Message::GoOn { turn: None };
+    stage.hear(go_on());
+    stage.sent.clear();
+    let mut told = 0;
+    for _ in 0..5 {
+        stage.hear(close());
+        told += stage.closes().len();
+    }
+    stage.hear(go_on());
+    assert_eq!(told + stage.closes().len(), count);
+}
+
+#[test]
+fn p9_of_an_order_to_close_that_stands_no_long_reason_is_kept() {
+    let mut stage = stage();
+    stage.hear(start(own_parent(), &json!([{ "spawn": { "count": 2, "script": [], "join": "none" } }])));
+    let before = stage.stored_bytes();
+    stage.hear(Message::Close(Close { reason: Some("\u{fc}".repeat(1_000)), by: "test".into() }));
+    assert!(stage.stored_bytes() < before + 400, "{} {before}", stage.stored_bytes());
 }

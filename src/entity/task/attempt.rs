@@ -8,7 +8,8 @@ use crate::{
         Failure, RetryPolicy, Time,
         id::{AttemptId, Id, RunId, ThreadId, TurnId},
         payload::{
-            TaskAttemptCompleted, TaskAttemptFailed, TaskAttemptStarted, TaskRetrying, TaskStarted, Worker,
+            TaskAttemptCompleted, TaskAttemptFailed, TaskAttemptStarted, TaskProfileResolved, TaskRetrying,
+            TaskStarted, Worker,
         },
         scope::AttemptScope,
         status::{AttemptStatus, TaskStatus, TurnStatus},
@@ -22,11 +23,11 @@ impl Step<'_> {
         let waits =
             matches!(self.work.status, TaskStatus::Accepted | TaskStatus::Queued | TaskStatus::Blocked);
         if waits && self.work.wanted && !self.is_blocked() {
-            self.start_attempt();
+            self.start_attempt(None, None);
         }
     }
 
-    pub(super) fn start(&mut self, _by: &str) -> Result<(), Error> {
+    pub(super) fn start(&mut self, by: String, reason: Option<String>) -> Result<(), Error> {
         let startable = [TaskStatus::Draft, TaskStatus::Accepted, TaskStatus::Queued, TaskStatus::Blocked];
         self.require(&startable, "be started")?;
         if self.work.status == TaskStatus::Blocked {
@@ -37,11 +38,12 @@ impl Step<'_> {
             return Err(Error::conflict(TaskStatus::Blocked.as_str(), message));
         }
         self.work.wanted = true;
-        self.start_attempt();
+        self.start_attempt(Some(by), reason);
         Ok(())
     }
 
-    fn start_attempt(&mut self) {
+    /// `by` is who wanted it, when that was anybody but whoever made the task.
+    fn start_attempt(&mut self, by: Option<String>, reason: Option<String>) {
         self.work.attempts += 1;
         self.work.attempts_spent += 1;
         let number = self.work.attempts;
@@ -52,8 +54,9 @@ impl Step<'_> {
         self.set_status(TaskStatus::Running);
         let agent = self.work.agent.clone();
         // With every attempt: a task that was retried is running again, and only facts say so.
+        self.tell_profile(number);
         let (status, attempt) = (TaskStatus::Running, Some(number));
-        self.tell(TaskStarted { status, attempt, agent: agent.clone(), by: None });
+        self.tell(TaskStarted { status, attempt, agent: agent.clone(), by, reason });
         let timeout = self.work.spec.timeout_ms;
         let deadline = timeout.map(|ms| self.draft.now.in_ms(ms));
         let worker = Worker {
@@ -104,6 +107,23 @@ impl Step<'_> {
         let ending = run.advance(&mut self.draft);
         self.set_run(run);
         self.attempt_ended(ending);
+    }
+
+    /// What its attempts ask of their models, before the first of them.
+    fn tell_profile(&mut self, number: u32) {
+        let spec = &self.work.spec;
+        if number > 1 || spec.profile.is_empty() {
+            return;
+        }
+        let words = spec.profile.get("capabilities").and_then(|words| words.as_array());
+        let words = words.into_iter().flatten().filter_map(|word| word.as_str());
+        let resolved = TaskProfileResolved {
+            task_kind: spec.task_kind.clone(),
+            capabilities: words.map(str::to_owned).collect(),
+            source: Some("request".into()),
+            profile: spec.profile.clone(),
+        };
+        self.tell(resolved);
     }
 
     /// The run of the attempt that goes on.
@@ -192,7 +212,7 @@ impl Step<'_> {
 
     pub(super) fn retry_due(&mut self) {
         if self.work.status == TaskStatus::Retrying {
-            self.start_attempt();
+            self.start_attempt(None, None);
         } else if self.work.before_pause == Some(TaskStatus::Retrying) {
             self.work.before_pause = Some(TaskStatus::Accepted);
         }
@@ -245,12 +265,16 @@ impl Step<'_> {
         }
         self.work.attempts_spent = 0;
         self.work.ending = None;
+        self.work.children.forget_order();
+        if let Some(run) = self.work.attempt.as_mut().and_then(|attempt| attempt.agent.as_mut()) {
+            run.children.forget_order();
+        }
         self.reopen(Some(self.work.status));
         let retrying = TaskRetrying {
             status: TaskStatus::Retrying,
             attempt: self.work.attempts + 1,
             reason,
-            by: Some(by),
+            by: Some(by.clone()),
             ..Default::default()
         };
         self.set_status(TaskStatus::Retrying);
@@ -258,21 +282,21 @@ impl Step<'_> {
         self.work.wanted = true;
         if self.is_blocked() {
             self.tell_blocked();
+            self.look_for_cycle();
         } else {
-            self.start_attempt();
+            self.start_attempt(Some(by), None);
         }
         Ok(())
     }
 
-    /// A worker outside has to show signs of life, if the task's constraints say so.
+    /// A worker outside has to show signs of life, if the task's constraints say so: whoever runs the next attempt.
     pub(super) fn expect_heartbeat(&mut self) {
         let is_outside = self.work.status != TaskStatus::Paused
             && self.work.attempt.as_ref().is_some_and(|attempt| attempt.open && attempt.agent.is_none());
-        let every = self.work.spec.constraints.get("heartbeatMs");
-        if let Some(ms) =
-            every.and_then(serde_json::Value::as_u64).filter(|_| is_outside && self.work.agent.is_none())
-        {
-            self.draft.set_timer("heartbeat", self.draft.now.in_ms(ms.max(1)));
+        let every = self.work.spec.constraints.get("heartbeatMs").and_then(serde_json::Value::as_u64);
+        match every.filter(|_| is_outside) {
+            Some(ms) => self.draft.set_timer("heartbeat", self.draft.now.in_ms(ms.max(1))),
+            None => self.draft.cancel_timer("heartbeat"),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     },
     exec::{Budget, Group, Names, Source},
     fact::{
-        id::{JobId, TaskId},
+        id::{JobId, TaskId, TurnId},
         status::TaskStatus,
     },
     scripted::{self, Join},
@@ -26,7 +26,9 @@ impl Step<'_> {
             return Err(Error::invalid("parentTaskId", format!("tasks may be {limit} deep")));
         }
         self.adopt(kind::TASK, id.to_string(), start)?;
-        Ok(Reply::Task { task: id, status: TaskStatus::Accepted, run: None })
+        let session = Some(self.work.session.clone());
+        let status = TaskStatus::Accepted;
+        Ok(Reply::Task { task: id, status, run: None, session, attempt: None, place: None })
     }
 
     pub(super) fn add_job(&mut self, id: &JobId, start: Start) -> Result<(), Error> {
@@ -54,11 +56,32 @@ impl Step<'_> {
 
     pub(super) fn spawn(&mut self, args: SpawnSubagent, source: Source) -> Result<Reply, Error> {
         self.require_open("start a subagent")?;
+        if let Some(turn) = args.turn_id.clone() {
+            return self.spawn_in(&turn, args, source);
+        }
         let agent = self.work.agent.clone().unwrap_or_else(|| scripted::AGENT.into());
         let (lineage, depth) = (self.lineage(), self.work.depth);
         let spawner = Spawner { turn: None, lineage, agent: &agent, depth, budget: self.budget() };
         let Spawned { subagent, thread, turn } =
             spawner.spawn(&mut self.work.children, args, source, &mut self.draft)?;
+        Ok(Reply::Spawned { subagent, thread, turn })
+    }
+
+    /// For the attempt that goes on, which has to be the one of this turn.
+    fn spawn_in(&mut self, turn: &TurnId, args: SpawnSubagent, source: Source) -> Result<Reply, Error> {
+        let Some(mut run) = self.run().filter(|run| run.turn == *turn).cloned() else {
+            let message = format!("the turn {turn} is not the one that the task {} runs in", self.work.id);
+            return Err(Error::conflict("not_running", message));
+        };
+        if run.is_closing() {
+            return Err(Error::conflict("cancelling", format!("the turn {turn} is being cancelled")));
+        }
+        let (lineage, depth, agent) = (run.lineage(), run.depth, run.agent.clone());
+        let budget = run.budget(self.draft.engine);
+        let spawner = Spawner { turn: Some(turn), lineage, agent: &agent, depth, budget };
+        let Spawned { subagent, thread, turn } =
+            spawner.spawn(&mut run.children, args, source, &mut self.draft)?;
+        self.set_run(run);
         Ok(Reply::Spawned { subagent, thread, turn })
     }
 

@@ -6,7 +6,7 @@ use crate::{
         Error,
         args::{AppendTaskProgress, UpdateTask},
     },
-    exec::{Asked, Response},
+    exec::Response,
     fact::{
         payload::{TaskPaused, TaskProgress, TaskResumed, TaskUpdated},
         status::TaskStatus,
@@ -37,8 +37,14 @@ impl Step<'_> {
         if let Some(constraints) = &args.constraints {
             spec.constraints.clone_from(constraints);
         }
+        if let Some(profile) = &args.profile {
+            spec.profile.clone_from(profile);
+        }
         if args.agent.is_some() {
             self.work.agent.clone_from(&args.agent); // from the next attempt on
+        }
+        if args.constraints.is_some() {
+            self.expect_heartbeat();
         }
         let updated = TaskUpdated {
             title: args.title,
@@ -104,12 +110,12 @@ impl Step<'_> {
         Ok(())
     }
 
-    pub(super) fn resume(&mut self, by: String) -> Result<(), Error> {
+    pub(super) fn resume(&mut self, by: String, reason: Option<String>) -> Result<(), Error> {
         self.require(&[TaskStatus::Paused], "be resumed")?;
         let status = self.work.before_pause.take().unwrap_or(TaskStatus::Accepted);
         self.work.waits_for = None; // said again
         self.set_status(status);
-        self.tell(TaskResumed { status, reason: None, by: Some(by) });
+        self.tell(TaskResumed { status, reason, by: Some(by) });
         if let Some(run) = self.run() {
             let mut run = run.clone();
             run.pause(false);
@@ -119,6 +125,9 @@ impl Step<'_> {
         }
         self.expect_heartbeat();
         self.unblock();
+        if self.work.status == TaskStatus::Blocked {
+            self.look_for_cycle(); // whoever looked meanwhile found it paused
+        }
         self.go_on();
         Ok(())
     }
@@ -129,15 +138,8 @@ impl Step<'_> {
         let mut run = self.run().cloned().ok_or_else(resolved)?;
         let (asked, ending) = run.respond(response, &mut self.draft);
         self.set_run(run);
-        match asked {
-            Asked::Resolved => {
-                self.attempt_ended(ending);
-                Ok(())
-            }
-            Asked::NotOpen => Err(resolved()),
-            Asked::NotOffered { decisions } => {
-                Err(Error::invalid("decision", format!("must be one of {}", decisions.join(", "))))
-            }
-        }
+        asked.taken(&action)?;
+        self.attempt_ended(ending);
+        Ok(())
     }
 }

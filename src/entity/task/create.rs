@@ -127,7 +127,7 @@ pub(super) fn create<'a>(
         step.look_for_cycle();
     }
     for need in args.depends_on {
-        step.need(need);
+        step.need(need, None);
     }
     if !step.is_blocked() {
         step.tell(TaskAccepted { status: TaskStatus::Accepted, ..Default::default() });

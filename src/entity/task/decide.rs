@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     control::Error,
-    entity::{Host, Message, Start, records},
+    entity::{Host, Message, Parent, Start, records},
     exec::{Draft, Outcome, split_name},
     fact::{
         Class, Failure, Ids,
@@ -21,6 +21,7 @@ use crate::{
         scope::TaskScope,
         status::{SubagentStatus, TaskStatus},
     },
+    view::TaskView,
 };
 
 pub(super) fn decide(
@@ -55,7 +56,7 @@ pub(super) fn decide(
     let mut step = Step { work: work.clone(), draft };
     match input {
         Input::Command(command) => {
-            let reply = step.command(command)?;
+            let reply = step.command(command, &state.view)?;
             Ok(step.decision().reply(reply))
         }
         Input::Message { from, message } => {
@@ -119,14 +120,19 @@ impl Step<'_> {
     }
 
     pub(super) fn reply(&self) -> Reply {
+        let attempt = self.work.attempt.as_ref();
+        let run = attempt.and_then(|attempt| attempt.agent.as_ref());
         Reply::Task {
             task: self.work.id.clone(),
             status: self.work.status,
-            run: self.work.attempt.as_ref().map(|attempt| attempt.run.clone()),
+            run: attempt.map(|attempt| attempt.run.clone()),
+            session: Some(self.work.session.clone()),
+            attempt: attempt.map(|attempt| attempt.number),
+            place: run.map(|run| (run.thread.clone(), run.turn.clone())),
         }
     }
 
-    fn command(&mut self, command: Command) -> Result<Reply, Error> {
+    fn command(&mut self, command: Command, view: &TaskView) -> Result<Reply, Error> {
         match command {
             Command::Create(start) => {
                 if start.fingerprint() != self.work.fingerprint {
@@ -137,16 +143,16 @@ impl Step<'_> {
             Command::AddChild(id, start) => return self.add_child(id, *start),
             Command::AddJob(id, start) => self.add_job(&id, *start)?,
             Command::Update(args) => self.update(*args.0)?,
-            Command::Start { by } => self.start(&by)?,
+            Command::Start { by, reason } => self.start(by, reason)?,
             Command::Progress(args) => self.progress(*args.0)?,
             Command::Pause { reason, by } => self.pause(reason, by)?,
-            Command::Resume { by } => self.resume(by)?,
+            Command::Resume { by, reason } => self.resume(by, reason)?,
             Command::Cancel { reason, propagate, by } => self.cancel(reason, propagate, &by)?,
             Command::Retry { reason, by } => self.retry(reason, by)?,
             Command::Complete { args, by } => self.complete(*args.0, by)?,
             Command::Fail { error, by } => self.fail(error, by)?,
             Command::Link { kind, target, reason } => self.link(kind, target, reason)?,
-            Command::Unlink { kind, target } => self.unlink(&kind, &target)?,
+            Command::Unlink { kind, target, reason } => self.unlink(&kind, &target, reason, view)?,
             Command::Respond(response) => self.respond(response)?,
             Command::Spawn { args, source } => return self.spawn(*args.0, source),
         }
@@ -179,7 +185,8 @@ impl Step<'_> {
                 self.work.watchers.remove(&task);
             }
             Message::DependencyEnded { task, status } => self.need_ended(&task, status),
-            Message::Close(close) if self.is_parent(from) => self.close(close),
+            // Nobody else's script closes it by naming it.
+            Message::Close(close) if Parent::is(self.work.parent.as_ref(), from) => self.close(close),
             Message::Close(_) => {}
             Message::GoOn { turn: None } => self.work_children(),
             Message::ChildEnded { ref parent, ref id, status, live, .. } if parent.turn.is_none() => {
@@ -193,9 +200,10 @@ impl Step<'_> {
                 self.settle();
             }
             Message::ChildReopened { ref parent, ref again } if parent.turn.is_none() => {
+                let order = self.order();
+                self.work.children.stand_under(order.as_ref());
                 self.work.children.reopened(parent.group, from, again, &mut self.draft);
                 self.reopen(None);
-                self.close_reopened();
             }
             Message::Start(start) => self.refuse_second_parent(*start),
             message => self.run_message(from, message),
@@ -217,31 +225,16 @@ impl Step<'_> {
         if !is_ours {
             return;
         }
-        let goes_on_again = matches!(message, Message::ChildReopened { .. });
-        let ending = match message {
-            Message::ChildEnded { parent, id, status, live, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
-            }
-            Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
-            Message::ChildReopened { parent, again } => {
-                run.take_child_reopened(parent.group, from, &again, &mut self.draft)
-            }
-            _ => run.advance(&mut self.draft),
-        };
+        if matches!(message, Message::ChildReopened { .. }) {
+            run.children.stand_under(self.order().as_ref());
+        }
+        let ending = run.hear(from, message, &mut self.draft);
         self.set_run(run);
         if self.last_run_live() {
             self.reopen(None);
         }
         self.attempt_ended(ending);
-        if goes_on_again {
-            self.close_reopened();
-        }
         self.settle();
-    }
-
-    /// Whether that is whose child this is: nobody else's script closes it by naming it.
-    fn is_parent(&self, from: &Address) -> bool {
-        self.work.parent.as_ref().is_some_and(|parent| parent.address == *from)
     }
 
     fn refuse_second_parent(&mut self, start: Start) {

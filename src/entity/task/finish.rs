@@ -7,10 +7,12 @@ use crate::{
     exec::Ending,
     fact::{
         Failure, Ref,
+        id::{ArtifactId, Id},
         payload::{
-            TaskCancelRequested, TaskCancelled, TaskCompleted, TaskFailed, TaskLost, TaskTimedOut,
-            TaskWaiting,
+            ArtifactChanged, TaskCancelRequested, TaskCancelled, TaskCompleted, TaskFailed, TaskLost,
+            TaskTimedOut, TaskWaiting,
         },
+        scope::ArtifactScope,
         status::{AttemptStatus, SubagentStatus, TaskStatus},
     },
 };
@@ -92,6 +94,7 @@ impl Step<'_> {
                 let attempts = Some(self.work.attempts);
                 let mut completed = TaskCompleted { status, reason, attempts, ..Default::default() };
                 if let Some(result) = result.0 {
+                    result.artifacts.iter().for_each(|artifact| self.delivered(artifact));
                     completed.summary = result.summary;
                     completed.artifacts = result.artifacts;
                     completed.evidence_refs = result.evidence_refs;
@@ -127,6 +130,20 @@ impl Step<'_> {
         }
     }
 
+    /// Names what was delivered. It belongs to others, and nobody has looked whether it was there before.
+    fn delivered(&mut self, artifact: &Ref) {
+        let id = ArtifactId::parse(artifact.as_str());
+        let id = id.unwrap_or_else(|_| ArtifactId::with_suffix(artifact.as_str()));
+        let changed = ArtifactChanged {
+            change: Some("observed".into()),
+            status: Some("delivered".into()),
+            artifact_ref: Some(artifact.clone()),
+            ..Default::default()
+        };
+        let ids = self.ids();
+        self.draft.tell_within(&ids, ArtifactScope { artifact: id }, changed);
+    }
+
     /// How many below it are not closed.
     fn live(&self) -> u64 {
         self.work.children.live() + self.last_run().map_or(0, |run| run.children.live())
@@ -148,11 +165,8 @@ impl Step<'_> {
     /// Something below has ended: perhaps that was the last thing to wait for.
     pub(super) fn settle(&mut self) {
         if self.work.status.is_terminal() {
-            if self.live() == 0
-                && !std::mem::replace(&mut self.work.closed, true)
-                && let Some(Parent { address, slot }) = self.work.parent.clone()
-            {
-                self.draft.send(address, Message::ChildClosed { parent: slot });
+            if self.live() == 0 {
+                Parent::tell_closed(self.work.parent.as_ref(), &mut self.work.closed, &mut self.draft);
             }
             return;
         }
@@ -238,13 +252,10 @@ impl Step<'_> {
         }
     }
 
-    /// Something below goes on again while everything is being cancelled.
-    pub(super) fn close_reopened(&mut self) {
-        let Some(finish) = &self.work.ending else { return };
-        if self.work.status == TaskStatus::Cancelling && !finish.alone {
-            let by = finish.by.clone().unwrap_or_else(|| "parent".into());
-            self.close_rest(&Close { reason: finish.reason.clone(), by });
-        }
+    /// The order to close that stands for something below, and so for all of it.
+    pub(super) fn order(&self) -> Option<Close> {
+        let of_run = self.last_run().and_then(|run| run.children.order());
+        self.work.children.order().or(of_run).cloned()
     }
 
     /// The parent ends, and this task with it.

@@ -9,6 +9,7 @@ use crate::{
         payload::{TaskBlocked, TaskDependencyUpdated},
         status::TaskStatus,
     },
+    view::TaskView,
 };
 
 /// What an edge takes in a state.
@@ -18,7 +19,7 @@ pub const BLOCKS: &str = "blocks";
 
 impl Step<'_> {
     /// Waits for another task.
-    pub(super) fn need(&mut self, need: TaskId) {
+    pub(super) fn need(&mut self, need: TaskId, reason: Option<String>) {
         let to = self.draft.peer(kind::TASK, need.as_str());
         self.draft.send(to, Message::Watch { task: self.work.id.clone() });
         self.draft.set_record(records::edge(&need, &self.work.id), &[][..]);
@@ -26,7 +27,7 @@ impl Step<'_> {
             kind: BLOCKS.into(),
             target: need.clone(),
             status: Some("waiting".into()),
-            reason: None,
+            reason,
             removed: false,
         };
         self.tell(updated);
@@ -127,11 +128,17 @@ impl Step<'_> {
         if !self.draft.take_spare(EDGE_BYTES_MAX) {
             return Err(Error::rate_limited(60_000, "the task has too much going on to wait for another"));
         }
-        self.need(other);
+        self.need(other, reason);
         Ok(())
     }
 
-    pub(super) fn unlink(&mut self, kind: &str, target: &str) -> Result<(), Error> {
+    pub(super) fn unlink(
+        &mut self,
+        kind: &str,
+        target: &str,
+        reason: Option<String>,
+        view: &TaskView,
+    ) -> Result<(), Error> {
         self.require_open("be unlinked")?;
         let other = TaskId::parse(target).map_err(|error| Error::invalid("to", error.to_string()))?;
         if kind == BLOCKS {
@@ -140,12 +147,14 @@ impl Step<'_> {
             if !self.work.needs.contains_key(&other) {
                 return Ok(());
             }
+        } else if !view.may_have(kind, target) {
+            return Ok(());
         }
         let updated = TaskDependencyUpdated {
             kind: kind.to_owned(),
             target: other.clone(),
             status: None,
-            reason: None,
+            reason,
             removed: true,
         };
         self.tell(updated);

@@ -169,6 +169,9 @@ pub enum Command {
     Start {
         /// Who wants it.
         by: String,
+        /// Why.
+        #[serde(default)]
+        reason: Option<String>,
     },
     /// This is how far it is.
     Progress(Named<Box<AppendTaskProgress>>),
@@ -183,6 +186,9 @@ pub enum Command {
     Resume {
         /// Who wants it.
         by: String,
+        /// Why.
+        #[serde(default)]
+        reason: Option<String>,
     },
     /// End.
     Cancel {
@@ -229,6 +235,9 @@ pub enum Command {
         kind: String,
         /// What.
         target: String,
+        /// Why.
+        #[serde(default)]
+        reason: Option<String>,
     },
     /// Somebody has decided.
     Respond(Response),
@@ -252,6 +261,15 @@ pub enum Reply {
         status: TaskStatus,
         /// Its current attempt.
         run: Option<RunId>,
+        /// Its session.
+        #[serde(default)]
+        session: Option<SessionId>,
+        /// Which attempt that is, from 1.
+        #[serde(default)]
+        attempt: Option<u32>,
+        /// Where the attempt runs, when it runs here.
+        #[serde(default)]
+        place: Option<(ThreadId, TurnId)>,
     },
     /// A subagent was started.
     Spawned {
@@ -303,7 +321,7 @@ impl Entity for Task {
 
     fn apply(state: &mut State, change: &Change<Work>) {
         match change {
-            Change::Told(fact) => state.view.apply(fact),
+            Change::Told(fact, _) => state.view.apply(fact),
             Change::Kept(work) => state.work = Some((**work).clone()),
         }
     }
@@ -314,7 +332,7 @@ impl Entity for Task {
 
     fn event(&self, change: &Change<Work>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
-            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Told(fact, trace) => Some(Host::event(fact, trace.as_deref(), sequence, moment)),
             Change::Kept(_) => None,
         }
     }

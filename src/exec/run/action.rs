@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, Run};
 use crate::{
+    control::Error,
     entity::records,
     exec::{Call, Draft, OpenCall, call::CallState},
     fact::{
@@ -28,6 +29,19 @@ pub enum Asked {
         /// What may be.
         decisions: Vec<String>,
     },
+}
+
+impl Asked {
+    /// A refusal of what was not taken.
+    pub fn taken(self, action: &ActionId) -> Result<(), Error> {
+        match self {
+            Self::Resolved => Ok(()),
+            Self::NotOpen => Err(Error::conflict("resolved", format!("the action {action} is resolved"))),
+            Self::NotOffered { decisions } => {
+                Err(Error::invalid("decision", format!("must be one of {}", decisions.join(", "))))
+            }
+        }
+    }
 }
 
 /// Somebody's decision.
@@ -147,6 +161,8 @@ impl Run {
                 decision: if is_yes { Decision::Allow } else { Decision::Deny },
                 source: "human".into(),
                 action_id: Some(action.clone()),
+                // Nothing keeps an answer for the next time.
+                scope: Some("once".into()),
                 by: by.clone(),
                 reason: reason.clone(),
                 ..Default::default()

@@ -13,7 +13,7 @@ use crate::{
     fact::{
         Failure, Ids, OutputRef, Time,
         id::{CallId, Id, StepId, SubagentId},
-        payload::{ActionRequired, ActionResolved, RunStatus, TaskDelegated, ToolStarted},
+        payload::{ActionRequired, ActionResolved, RateLimitHit, RunStatus, TaskDelegated, ToolStarted},
         scope::{TaskScope, ToolScope},
         status::ActionStatus,
     },
@@ -155,6 +155,12 @@ impl Run {
             {
                 self.tell_started(index, draft);
                 let message = "too many groups of children are not closed: join or close some first";
+                let hit = RateLimitHit {
+                    limit: "child_groups".into(),
+                    source: Some("runtime".into()),
+                    ..Default::default()
+                };
+                draft.tell_within(&self.call_ids(index), self.scope(), hit);
                 self.failed(index, Failure::new("rate_limited", message).retryable(), None, draft);
             }
             Call::Spawn { count, agent, input, join } => {

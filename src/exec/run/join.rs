@@ -2,11 +2,10 @@
 
 use cadre_cluster::address::Address;
 
-use super::{Ending, Phase, Run, Source};
+use super::{Ending, Run, Source};
 use crate::{
-    entity::{Child, Close, Reopened, Start},
+    entity::{Child, Message, Start},
     exec::{Draft, Group, OpenCall, ToolOutput, call::CallState, children::Names},
-    fact::status::SubagentStatus,
 };
 
 impl Run {
@@ -64,39 +63,26 @@ impl Run {
         self.returned(index, output, draft);
     }
 
-    /// A child has ended.
-    pub fn take_child_ended(
-        &mut self,
-        group: u32,
-        id: &str,
-        (status, live): (SubagentStatus, bool),
-        draft: &mut Draft<'_>,
-    ) -> Option<Ending> {
-        self.children.ended(group, id, status, live);
-        self.check_joined(group, draft);
-        self.advance(draft)
-    }
-
-    /// A child's tree is closed, some time after the child had ended.
-    pub fn take_child_closed(&mut self, group: u32, draft: &mut Draft<'_>) -> Option<Ending> {
-        self.children.closed(group);
-        self.advance(draft)
-    }
-
-    /// A child that had ended goes on, and is closed again if everything else is.
-    pub fn take_child_reopened(
-        &mut self,
-        group: u32,
-        child: &Address,
-        again: &Reopened,
-        draft: &mut Draft<'_>,
-    ) -> Option<Ending> {
-        self.children.reopened(group, child, again, draft);
-        if self.phase == Phase::Closing
-            && let Some(ending) = &self.ending
-        {
-            let by = ending.by.clone().unwrap_or_else(|| "parent".into());
-            self.children.close(&Close { reason: ending.reason.clone(), by });
+    /// One of its children has something to say, or its owner goes on with it.
+    pub fn hear(&mut self, from: &Address, message: Message, draft: &mut Draft<'_>) -> Option<Ending> {
+        match message {
+            Message::GoOn { .. } => {}
+            Message::ChildEnded { parent, id, status, live, .. } => {
+                self.children.ended(parent.group, &id, status, live);
+                self.check_joined(parent.group, draft);
+            }
+            // Some time after the child had ended.
+            Message::ChildClosed { parent } => self.children.closed(parent.group),
+            // A child that had ended goes on, and is closed again if the others were told to close.
+            Message::ChildReopened { parent, again } => {
+                self.children.reopened(parent.group, from, &again, draft);
+            }
+            Message::Start(_)
+            | Message::Close(_)
+            | Message::Watch { .. }
+            | Message::Unwatch { .. }
+            | Message::DependencyEnded { .. }
+            | Message::Forget => return None,
         }
         self.advance(draft)
     }

@@ -93,6 +93,9 @@ pub struct Run {
     /// The turns before it.
     #[serde(default)]
     history: Option<History>,
+    /// The model that somebody asked for; `model` is the one that it was routed to.
+    #[serde(default)]
+    model_asked: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +135,11 @@ impl Run {
     /// What it was given.
     pub fn source(&self) -> &Source {
         &self.source
+    }
+
+    /// The model that somebody asked for, if anybody did.
+    pub fn model_asked(&self) -> Option<&str> {
+        self.model_asked.as_deref()
     }
 
     /// Whether it is over.

@@ -59,6 +59,7 @@ impl Run {
             children: Children::default(),
             phase: Phase::New,
             source: new.source,
+            model_asked: new.model.clone(),
             model: new.model,
             provider: None,
             position: Vec::new(),
@@ -115,10 +116,12 @@ impl Run {
         run
     }
 
-    /// Another attempt at the same work keeps what is known of failures, and children that live on.
+    /// Another attempt at the same work keeps what is known of failures, and children that live on. What the former one was
+    /// told does not hold for it.
     pub fn after(mut self, former: &Self) -> Self {
         self.failures = former.failures.clone();
         self.children = former.children.clone();
+        self.children.forget_order();
         self
     }
 

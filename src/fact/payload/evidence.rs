@@ -51,7 +51,7 @@ payloads! {
         ..
         /// How it stands: `exported`, `failed`, …
         status: Option<String>,
-        /// What it is: `evidence`, `replay`, `review`.
+        /// What it is: `evidence`, `replay`, `review`, `trial`.
         kind: Option<String>,
         /// The evidence.
         pack_ref: Option<Ref>,
@@ -59,6 +59,8 @@ payloads! {
         replay_ref: Option<Ref>,
         /// What was said of it.
         review_ref: Option<Ref>,
+        /// What was done step by step, of a trial.
+        trajectory_ref: Option<Ref>,
         /// What checks found.
         verification_outcomes: Vec<VerificationOutcome>,
         /// The hash of the pack.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Benchmark, Comparison, Reward, Trajectory};
+use super::{Benchmark, Comparison, Payload, Reward, Trajectory};
 use crate::fact::part::Ref;
 
 /// References by name.
@@ -17,6 +17,13 @@ pub(in crate::fact) struct Mirror<'a> {
     pub comparison: Option<&'a Comparison>,
     pub reward: Option<&'a Reward>,
     pub trajectory: Option<&'a Trajectory>,
+}
+
+impl Payload {
+    /// How whatever it is about stands, when it says so.
+    pub fn status(&self) -> Option<&str> {
+        self.mirror().status
+    }
 }
 
 /// Something that is one word, when it is there.

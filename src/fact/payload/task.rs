@@ -96,6 +96,8 @@ payloads! {
         agent: Option<String>,
         /// Who started it.
         by: Option<String>,
+        /// Why.
+        reason: Option<String>,
     }
 
     /// What is known about a task changed. Absent is unchanged.

@@ -1,5 +1,6 @@
 //! What holds for every class.
 
+mod producers;
 mod sample;
 mod schema;
 

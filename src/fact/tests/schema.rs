@@ -45,6 +45,17 @@ fn every_class_is_what_our_schema_says() {
 }
 
 #[test]
+fn our_schema_takes_events_of_whatever_version_the_publisher_says() {
+    let ours = validator(&event_schema(), None);
+    let publisher = Publisher { schema_version: "lime-profile-9.9.9".into(), ..Publisher::default() };
+    let event = sample::event(EventType::TurnStarted, 1);
+    let mut event = serde_json::to_value(publisher.envelope(&event)).unwrap();
+    assert!(ours.is_valid(&event), "{event:#}");
+    event["schemaVersion"] = "".into();
+    assert!(!ours.is_valid(&event), "a version without a name");
+}
+
+#[test]
 fn every_class_is_what_the_published_schemas_say() {
     let Some(directory) = env::var_os("CADRE_CONFORMANCE_DIR") else {
         println!("the published schemas were not looked at: CADRE_CONFORMANCE_DIR is not set");

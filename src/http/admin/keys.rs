@@ -67,7 +67,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Result<Response, Refusal> {
     let tenant = named(tenant)?;
-    let New { name, scopes, expires_at } = said(&headers, body).await?;
+    let New { name, scopes, expires_at } = said(&app, &headers, body).await?;
     let scopes = match scopes {
         Some(words) => Scopes::of(words.iter().map(String::as_str))?,
         None => Scopes::USUAL,
@@ -100,7 +100,7 @@ pub(super) async fn rotate(
     body: Body,
 ) -> Result<Response, Refusal> {
     let (tenant, key) = named(of)?;
-    let Rotation { grace_seconds } = said(&headers, body).await?;
+    let Rotation { grace_seconds } = said(&app, &headers, body).await?;
     if grace_seconds > GRACE_SECONDS_MAX {
         let message = format!("must be at most {GRACE_SECONDS_MAX}, not {grace_seconds}");
         return Err(Error::invalid("graceSeconds", message).into());

@@ -17,7 +17,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(super) use self::document::document;
-use super::{App, body, refusal::Refusal};
+use super::{
+    App,
+    body::{self, SMALL_BODY_BYTES_MAX},
+    refusal::Refusal,
+};
 use crate::control::{Error, args::Limit, read};
 
 /// All paths of it.
@@ -53,9 +57,11 @@ fn part(uri: &Uri) -> Result<(Option<String>, Limit), Error> {
 
 /// What a body says.
 async fn said<T: DeserializeOwned>(
+    app: &App,
     headers: &axum::http::HeaderMap,
     sent: axum::body::Body,
 ) -> Result<T, Refusal> {
-    let value: Value = body::arguments(&body::read(headers, sent, None).await?)?;
+    let value: Value =
+        body::arguments(&body::read(headers, sent, SMALL_BODY_BYTES_MAX, &app.large).await?.content)?;
     Ok(read::from_value(value)?)
 }

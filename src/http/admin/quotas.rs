@@ -31,7 +31,7 @@ pub(super) async fn set(
     body: Body,
 ) -> Result<Json<Value>, Refusal> {
     let tenant = named(tenant)?;
-    let wanted: Map<String, Value> = said(&headers, body).await?;
+    let wanted: Map<String, Value> = said(&app, &headers, body).await?;
     let mut quotas = Quotas::default();
     for (name, value) in &wanted {
         let number = match value {

@@ -48,7 +48,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Refusal> {
-    let New { tenant_id, title } = said(&headers, body).await?;
+    let New { tenant_id, title } = said(&app, &headers, body).await?;
     let tenant = app.runtime.tenants().create_tenant(&tenant_id, title).await?;
     Ok(Json(json!({ "tenant": tenant.to_json() })))
 }
@@ -72,7 +72,7 @@ pub(super) async fn change(
     body: Body,
 ) -> Result<Json<Value>, Refusal> {
     let tenant = named(tenant)?;
-    let Changed { title, status } = said(&headers, body).await?;
+    let Changed { title, status } = said(&app, &headers, body).await?;
     let suspended = match status.as_deref() {
         None => None,
         Some("active") => Some(false),

@@ -40,7 +40,7 @@ pub(super) async fn start(
     let last = last_seen(&headers)?;
     let refused =
         |actual: usize| rules::size(actual).err().unwrap_or_else(|| Error::too_large(0, actual as u64));
-    let body = body::read_up_to(rules::BODY_BYTES_MAX, &headers, body, None, refused).await?;
+    let body = body::read_up_to(rules::BODY_BYTES_MAX, &headers, body, &app.large, refused).await?.content;
     let input = RunInput::parse(&body)?;
     let images = link::images(&app, &caller, &input).await?;
     let arguments = submission::arguments(&input, &images)?;

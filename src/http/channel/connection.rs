@@ -22,7 +22,7 @@ use super::{
 use crate::{
     control::{Error, check},
     fact::{Cursor, id::SessionId},
-    http::{App, body::BODY_BYTES_MAX},
+    http::{App, body::SMALL_BODY_BYTES_MAX},
     runtime::{
         Caller,
         channels::{Hold, Peer, Taken, Wanted},
@@ -403,8 +403,8 @@ fn value(encoding: Encoding, message: &Message) -> Result<Value, End> {
         Message::Binary(bytes) => bytes.len(),
         _ => 0,
     };
-    if bytes > BODY_BYTES_MAX {
-        return Err(End::Refused(Error::too_large(BODY_BYTES_MAX as u64, bytes as u64)));
+    if bytes > SMALL_BODY_BYTES_MAX {
+        return Err(End::Refused(Error::too_large(SMALL_BODY_BYTES_MAX as u64, bytes as u64)));
     }
     encoding.read(message).map_err(|what| End::Violation(what.into()))
 }

@@ -23,14 +23,14 @@ use axum::{
 
 pub(super) use self::holders::Holders;
 use self::{connection::Connection, encoding::Encoding};
-use super::{App, body::BODY_BYTES_MAX, credential::Asking, refusal::Refusal};
+use super::{App, body::SMALL_BODY_BYTES_MAX, credential::Asking, refusal::Refusal};
 use crate::control::{Code, Error};
 
 /// How much is read from the network at once. Frames are small, and every connection has such a buffer.
 const READ_BYTES: usize = 4 * 1024;
-/// The largest frame that is read. One over [`BODY_BYTES_MAX`] is refused, and one over this breaks the connection: a
+/// The largest frame that is read. One over [`SMALL_BODY_BYTES_MAX`] is refused, and one over this breaks the connection: a
 /// client that is still sending then never hears why.
-const DISCARDED_BYTES_MAX: usize = 2 * BODY_BYTES_MAX;
+const DISCARDED_BYTES_MAX: usize = 2 * SMALL_BODY_BYTES_MAX;
 /// How much is collected before it is written to the network.
 const WRITE_BYTES: usize = 8 * 1024;
 

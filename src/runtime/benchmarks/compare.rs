@@ -11,17 +11,18 @@ use crate::{
         args::CompareBenchmarkRuns,
         result::{Answer, Compared},
     },
+    entity::Named,
     export::{
-        Trial,
+        Trial, TrialComparison,
         compare::{Outcome, Row, compare},
     },
     fact::{
         Fact, Ref,
         id::{BlobRef, TrialId},
-        payload::{BenchmarkComparisonCompleted, BenchmarkRole},
+        payload::{BenchmarkComparisonCompleted, BenchmarkRole, Comparison},
         scope::SessionScope,
     },
-    runtime::{Request, Runtime, request::unreadable},
+    runtime::{Request, Runtime, failure::damaged},
 };
 
 /// Records that are read at once.
@@ -60,23 +61,32 @@ impl Runtime {
         benchmark.trial_id = None;
         benchmark.role = Some(BenchmarkRole::Candidate);
         let (created, written) = match self.kept(request, &blob).await? {
-            Some((content, meta)) => (meta.created, serde_json::from_slice(&content).map_err(unreadable)?),
+            Some((content, meta)) => (meta.created, serde_json::from_slice(&content).map_err(damaged)?),
             None => {
                 let rows = |trials: &[Trial]| trials.iter().map(Row::from).collect::<Vec<_>>();
                 let (baseline, candidate) = (rows(&baseline), rows(&candidate));
                 let outcome = compare(&baseline, &candidate);
                 let format = "cadre-comparison/1".to_owned();
                 let written = Written { format, baseline, candidate, outcome };
-                let content = serde_json::to_vec(&written).map_err(unreadable)?;
-                let meta = self.write_json(request, &blob, &session, content).await?;
-                (meta.created, written)
+                let content = serde_json::to_vec(&written).map_err(damaged)?;
+                match self.write_first(request, &blob, &session, content).await? {
+                    (None, meta) => (meta.created, written),
+                    (Some(first), meta) => (meta.created, serde_json::from_slice(&first).map_err(damaged)?),
+                }
             }
         };
         let Outcome { baseline, candidate, comparison } = written.outcome;
-        let refs = BTreeMap::from([("comparisonRef".to_owned(), Ref::from(blob))]);
+        let reference = Ref::from(blob);
+        let refs = BTreeMap::from([("comparisonRef".to_owned(), reference.clone())]);
         let told = BenchmarkComparisonCompleted { benchmark, refs, comparison: comparison.clone() };
         let fact = Fact::new(created, SessionScope {}, told);
         let cursor = self.record(request, &session, vec![fact]).await?;
+        let short = Comparison { baseline: Vec::new(), candidate: Vec::new(), ..comparison.clone() };
+        let known = TrialComparison { reference, comparison: Named(short) };
+        let trials: Vec<_> = args.baseline.iter().chain(&args.candidate).collect();
+        for some in trials.chunks(READS_AT_ONCE) {
+            try_join_all(some.iter().map(|id| self.remember_comparison(request, id, &known))).await?;
+        }
         let result = Compared {
             decision: comparison.decision.unwrap_or_default(),
             baseline,

@@ -16,7 +16,7 @@ use crate::{
     fact::{
         Ref, Timestamp,
         id::{BlobRef, EvidenceId},
-        payload::EvidenceChanged,
+        payload::{EvidenceChanged, Object},
     },
     runtime::{Request, Runtime, exports::full},
 };
@@ -40,7 +40,8 @@ impl Runtime {
             status: Some("exported".into()),
             kind: Some("trial".into()),
             pack_ref: Some(Ref::from(blob.clone())),
-            replay_ref: Some(Ref::from(trajectory)),
+            trajectory_ref: Some(Ref::from(trajectory)),
+            scope: Object::from_iter([("trialId".to_owned(), json!(trial.id))]),
             hash: Some(format!("sha256:{}", meta.hash)),
             ..EvidenceChanged::default()
         };
@@ -74,6 +75,8 @@ impl Runtime {
             Some(cursor) => cursor,
             None => self.end_of_feed(request, &trial.session).await?,
         };
+        // All tries under one key write the same trajectory.
+        let to = self.first_found(request, to).await?;
         let mut trajectory = Trajectory::new(trial.session.clone());
         let mut measure = Measure::default();
         let trimmed = self
@@ -90,7 +93,7 @@ impl Runtime {
                 measure.finish(trimmed.is_some(), elsewhere)
             }
         };
-        self.write_json(request, blob, &trial.session, trajectory.finish().map_err(full)?).await?;
+        self.write_first(request, blob, &trial.session, trajectory.finish().map_err(full)?).await?;
         let (mut gaps, mut missing) = (Vec::new(), Vec::new());
         gaps.push(KnownGap::unknown(
             "decisionInputs.p0QcGateRegressionCount",
@@ -111,6 +114,13 @@ impl Runtime {
             gaps.push(KnownGap::unknown("metrics.costUsd", "no fact says what the models cost"));
         }
         let mut pack = self.described(trial, &measured);
+        match &trial.comparison {
+            Some(known) => {
+                pack["comparison"] = json!(known.comparison.0);
+                pack["comparison"]["ref"] = json!(known.reference);
+            }
+            None => gaps.push(KnownGap::unknown("comparison", "no comparison has named this trial so far")),
+        }
         pack["trajectory"] = json!({
             "schema": format!("{SCHEMA}-compatible"),
             "ref": blob,

@@ -7,7 +7,6 @@
 use cadre_cluster::{
     codec,
     feed::Cursor,
-    host::CallError,
     keys,
     store::{Attempt, Transaction},
 };
@@ -16,12 +15,17 @@ use super::{ended, started};
 use crate::{
     control::Error,
     entity::{Session, kind, records},
-    export::{Trial, TrialResult},
+    export::{Trial, TrialComparison, TrialResult},
     fact::{
         Fact,
         id::{SessionId, TrialId},
     },
-    runtime::{Request, Runtime, exports::as_command, request::unreadable},
+    runtime::{
+        Request, Runtime,
+        exports::as_command,
+        failure::{of_call, undecodable, unreadable},
+        key::own_key,
+    },
 };
 
 /// Whose record it is that was found or made.
@@ -69,6 +73,20 @@ impl Runtime {
             Some(Trial { result: Some(result.clone()), ..known })
         };
         self.change(request, id, end).await
+    }
+
+    /// Has a trial remember what the last comparison that named it came to.
+    pub(super) async fn remember_comparison(
+        &self,
+        request: &Request<'_>,
+        id: &TrialId,
+        comparison: &TrialComparison,
+    ) -> Result<(), Error> {
+        let with = |known: Option<Trial>| {
+            let known = known.filter(|known| known.comparison.as_ref() != Some(comparison))?;
+            Some(Trial { comparison: Some(comparison.clone()), ..known })
+        };
+        self.change(request, id, with).await.map(drop)
     }
 
     /// Tells the session that a trial began. Says where its facts begin.
@@ -129,10 +147,7 @@ impl Runtime {
                 Some(cursor) => Ok(cursor),
                 None => self.end_of_feed(request, session).await,
             },
-            Err(CallError::Refused(refusal)) => Err(refusal),
-            Err(CallError::OutcomeUnknown) => Err(Error::deadline()),
-            Err(CallError::Busy) => Err(Error::rate_limited(100, "too many commands wait for this session")),
-            Err(error) => Err(unreadable(error)),
+            Err(error) => Err(of_call(error)),
         }
     }
 
@@ -149,7 +164,7 @@ impl Runtime {
             let path = keys::data(&request.caller.tenant, &records::trial(id));
             let known = tx.get(&path).await.map_err(unreadable)?;
             let known: Option<Trial> =
-                known.map(|known| codec::decode(&known)).transpose().map_err(unreadable)?;
+                known.map(|known| codec::decode(&known)).transpose().map_err(undecodable)?;
             let Some(changed) = change(known.clone()) else {
                 return known.ok_or_else(|| Error::not_found("trial", id));
             };
@@ -165,9 +180,9 @@ impl Runtime {
 async fn read(tx: &Transaction, request: &Request<'_>, id: &TrialId) -> Result<Option<Trial>, Error> {
     let path = keys::data(&request.caller.tenant, &records::trial(id));
     let stored = tx.snapshot_get(&path).await.map_err(unreadable)?;
-    stored.map(|stored| codec::decode(&stored)).transpose().map_err(unreadable)
+    stored.map(|stored| codec::decode(&stored)).transpose().map_err(undecodable)
 }
 
 fn key(trial: &TrialId, what: &str) -> String {
-    format!("benchmark.{what}.{trial}")
+    own_key(format_args!("benchmark.{what}.{trial}"))
 }

@@ -30,7 +30,11 @@ use crate::{
         },
         scope::{ChannelActionScope, ChannelScope},
     },
-    runtime::{Caller, Runtime, exports::as_command, request::unreadable},
+    runtime::{
+        Caller, Runtime,
+        exports::as_command,
+        failure::{undecodable, unreadable},
+    },
 };
 
 /// How long a session may take to hear it. A channel works also when it does not.
@@ -70,7 +74,7 @@ impl Runtime {
             let mut channel = self.held_in(&tx, caller, hold).await?;
             let former = tx.get(&path).await.map_err(unreadable)?;
             let former: Option<ListenedRecord> =
-                former.map(|former| codec::decode(&former)).transpose().map_err(unreadable)?;
+                former.map(|former| codec::decode(&former)).transpose().map_err(undecodable)?;
             if former.is_none() {
                 if channel.sessions >= SESSIONS_MAX {
                     let message =
@@ -140,7 +144,7 @@ impl Runtime {
             self.held_in(&tx, caller, hold).await?;
             let path = keys::data(&caller.tenant, &records::listened(&hold.channel, session));
             let Some(known) = tx.get(&path).await.map_err(unreadable)? else { return Ok(()) };
-            let known: ListenedRecord = codec::decode(&known).map_err(unreadable)?;
+            let known: ListenedRecord = codec::decode(&known).map_err(undecodable)?;
             if !known.listens {
                 return Ok(());
             }

@@ -24,7 +24,10 @@ use cadre_cluster::{
 pub use self::facts::{Listens, Peer};
 pub(super) use self::forget::forget_channels;
 use self::record::{ChannelRecord, ListenedRecord};
-use super::{Caller, Request, Runtime, request::unreadable};
+use super::{
+    Caller, Request, Runtime,
+    failure::{undecodable, unreadable},
+};
 use crate::{
     control::{
         Error,
@@ -222,7 +225,7 @@ impl Runtime {
         let path = keys::data(&caller.tenant, &records::listened(channel, session));
         let known = tx.get(&path).await.map_err(unreadable)?;
         let mut record: ListenedRecord = match known {
-            Some(known) => codec::decode(&known).map_err(unreadable)?,
+            Some(known) => codec::decode(&known).map_err(undecodable)?,
             None => return Err(Error::not_found("session", session).with("channelId", channel.as_str())),
         };
         if record.acked.is_none_or(|acked| acked < cursor) {
@@ -246,7 +249,7 @@ impl Runtime {
     ) -> Result<Option<ChannelRecord>, Error> {
         let path = keys::data(&caller.tenant, &records::channel(channel));
         let record = tx.get(&path).await.map_err(unreadable)?;
-        record.map(|record| codec::decode(&record).map_err(unreadable)).transpose()
+        record.map(|record| codec::decode(&record).map_err(undecodable)).transpose()
     }
 
     fn put_channel(
@@ -394,7 +397,7 @@ async fn listened(
     let listened = page.pairs.iter().filter_map(|pair| {
         let path = keys::data_path(&pair.key, tenant)?;
         let session = SessionId::parse(&records::last_id(path)?).ok()?;
-        Some(codec::decode(&pair.value).map(|record| (session, record)).map_err(unreadable))
+        Some(codec::decode(&pair.value).map(|record| (session, record)).map_err(undecodable))
     });
     listened.collect()
 }

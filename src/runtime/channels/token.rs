@@ -6,7 +6,7 @@ use super::KEPT;
 use crate::{
     control::Error,
     fact::id::ChannelId,
-    runtime::{Caller, Runtime, request::unreadable},
+    runtime::{Caller, Runtime, failure::unreadable},
     signing::InvalidToken,
 };
 

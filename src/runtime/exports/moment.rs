@@ -1,11 +1,11 @@
 //! Everything that is served of a session, read at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cadre_cluster::{
     feed::Cursor,
     keys,
-    store::{KeyRange, RangeRead, Transaction},
+    store::{KeyRange, RangeRead, Transaction, key_after},
 };
 use futures::future::try_join_all;
 use serde::Serialize;
@@ -13,17 +13,21 @@ use serde_json::Value;
 
 use crate::{
     control::Error,
-    entity::{Subagent, Task, records},
+    entity::{Subagent, Task, job, records},
     export::{
-        Scope,
+        Selection,
         replay::{self, Models},
     },
-    fact::id::{SessionId, SubagentId, TaskId, ThreadId},
-    runtime::{Request, Runtime, load::List, request::unreadable, tasks},
-    view::{
-        JobView, SessionSnapshot, SessionView, SnapshotParts, SubagentView, TaskView, TurnView, Window,
-        snapshot::{Publisher, ThreadTurns},
+    fact::id::{SessionId, SubagentId, TaskId},
+    runtime::{
+        Request, Runtime,
+        failure::{undecodable, unreadable},
+        jobs,
+        load::List,
+        snapshots::Newest,
+        tasks,
     },
+    view::{JobView, SessionSnapshot, SessionView, SubagentView, TaskView, Window, snapshot::ThreadTurns},
 };
 
 /// Views of a kind that are recorded: what can be read within the life of one transaction, five seconds.
@@ -40,18 +44,18 @@ impl Runtime {
         &self,
         request: &Request<'_>,
         session: &SessionId,
-        scope: &Scope,
+        selection: &Selection,
     ) -> Result<(Cursor, Models), Error> {
         let tx = self.store.begin();
         let (state, _) = self.session(&tx, request, session).await?;
         let view = SessionView { session_id: Some(session.clone()), ..state.view.0 };
-        let cursor = self.feed(request.caller, session).snapshot_cursor(&tx).await.map_err(unreadable)?;
         let mut models = Models::default();
         let mut recent = Vec::with_capacity(view.threads.len());
         let window = Window::default();
         for thread in &view.threads {
-            let mut all = self.turns_over(&tx, request, session, &thread.thread_id).await?;
-            self.say_rolled_back(&tx, request, session, thread, &mut all).await?;
+            let bounds = (TURNS_MAX, usize::MAX);
+            let over = self.ended_turns(&tx, request, session, thread, None, bounds).await?;
+            let all = over.turns;
             let skipped = all.len().saturating_sub(window.turns);
             recent.push(ThreadTurns {
                 thread_id: thread.thread_id.clone(),
@@ -61,32 +65,28 @@ impl Runtime {
             count_omitted(&mut models, "turns", thread.turn_count, all.len());
             models.turns.insert(thread.thread_id.to_string(), all.iter().map(json).collect());
         }
-        let task_counts = self.counts(&tx, request, session, "tasks").await?;
-        let subagent_counts = self.counts(&tx, request, session, "subagents").await?;
-        let job_counts = self.counts(&tx, request, session, "jobs").await?;
-        let tasks = self.task_views(&tx, request, session, scope).await?;
-        let subagents = self.subagent_views(&tx, request, session).await?;
-        count_omitted(&mut models, "tasks", total(&task_counts), tasks.len());
-        count_omitted(&mut models, "subagents", total(&subagent_counts), subagents.len());
-        let jobs = self.newest_jobs(&tx, request, session, VIEWS_MAX).await?;
-        count_omitted(&mut models, "jobs", total(&job_counts), jobs.len());
-        let newest = tasks.len().saturating_sub(window.tasks);
-        let parts = SnapshotParts {
-            publisher: Publisher {
-                runtime_id: self.publisher().runtime_id.clone(),
-                schema_version: self.publisher().schema_version.clone(),
-            },
-            session_id: session.clone(),
-            view,
+        let tasks = self.task_views(&tx, request, session, &selection.tasks).await?;
+        let subagents = self.subagent_views(&tx, request, session, &selection.subagents).await?;
+        let jobs = self.newest_job_states(&tx, request, session, VIEWS_MAX).await?;
+        models.items = Some(self.item_views(&tx, request, &jobs, &mut models).await?);
+        let jobs: Vec<_> = jobs.into_iter().map(jobs::served).collect();
+        let newest = Newest {
             turns: recent,
-            tasks: tasks[newest..].to_vec(),
-            task_counts,
-            subagent_counts,
-            job_counts,
-            jobs: jobs[jobs.len().saturating_sub(window.jobs)..].to_vec(),
-            cursor: Some(cursor),
+            tasks: last(&tasks, window.tasks),
+            subagents: last(&subagents, window.subagents),
+            jobs: last(&jobs, window.jobs),
         };
-        models.window = replay::Window { turns: window.turns, tasks: window.tasks, jobs: window.jobs };
+        let parts = self.parts(&tx, request, view, newest).await?;
+        let cursor = parts.cursor.unwrap_or(Cursor::START);
+        count_omitted(&mut models, "tasks", total(&parts.task_counts), tasks.len());
+        count_omitted(&mut models, "subagents", total(&parts.subagent_counts), subagents.len());
+        count_omitted(&mut models, "jobs", total(&parts.job_counts), jobs.len());
+        models.window = replay::Window {
+            turns: window.turns,
+            tasks: window.tasks,
+            jobs: window.jobs,
+            subagents: window.subagents,
+        };
         models.snapshot = Some(json(&SessionSnapshot::assemble(parts)));
         let task_id = |view: &TaskView| view.task_id.as_ref().map(ToString::to_string);
         let tasks = tasks.iter().filter_map(|view| Some((task_id(view)?, json(view))));
@@ -99,46 +99,15 @@ impl Runtime {
         Ok((cursor, models))
     }
 
-    /// The last turns of a thread that are over.
-    async fn turns_over(
-        &self,
-        tx: &Transaction,
-        request: &Request<'_>,
-        session: &SessionId,
-        thread: &ThreadId,
-    ) -> Result<Vec<TurnView>, Error> {
-        let prefix = keys::data(&request.caller.tenant, &records::turns(session, thread));
-        let mut range = KeyRange::prefix(prefix.to_vec());
-        let mut turns = Vec::new();
-        loop {
-            let read = RangeRead::new(range.clone()).limit(TURNS_MAX - turns.len()).reverse();
-            let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
-            for pair in &page.pairs {
-                turns.push(rmp_serde::from_slice::<TurnView>(&pair.value).map_err(unreadable)?);
-                range.end = pair.key.clone();
-            }
-            if !page.more || turns.len() >= TURNS_MAX {
-                turns.reverse();
-                return Ok(turns);
-            }
-        }
-    }
-
-    /// The newest tasks of a session, and the one that was asked for, in the order of their ids.
+    /// The newest tasks of a session, and those that were asked for, in the order of their ids.
     async fn task_views(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
-        scope: &Scope,
+        asked: &BTreeSet<TaskId>,
     ) -> Result<Vec<TaskView>, Error> {
-        let mut ids = self.newest(tx, request, records::tasks(session)).await?;
-        if let Some(asked) = &scope.task_id
-            && !ids.iter().any(|id| id == asked.as_str())
-        {
-            ids.push(asked.to_string());
-        }
-        ids.sort();
+        let ids = with_asked(self.newest(tx, request, records::tasks(session)).await?, asked);
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| TaskId::parse(id).ok());
@@ -151,14 +120,15 @@ impl Runtime {
         Ok(views)
     }
 
-    /// The newest subagents of a session.
+    /// The newest subagents of a session, and those that were asked for.
     async fn subagent_views(
         &self,
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
+        asked: &BTreeSet<SubagentId>,
     ) -> Result<Vec<SubagentView>, Error> {
-        let ids = self.newest(tx, request, records::all_subagents(session)).await?;
+        let ids = with_asked(self.newest(tx, request, records::all_subagents(session)).await?, asked);
         let mut views = Vec::with_capacity(ids.len());
         for some in ids.chunks(READS_AT_ONCE) {
             let some = some.iter().filter_map(|id| SubagentId::parse(id).ok());
@@ -168,6 +138,44 @@ impl Runtime {
             views.extend(states.map(|state| own(state.view.0)));
         }
         Ok(views)
+    }
+
+    /// The items of jobs that ever began, by job: those of the newest jobs, as many as there is room for.
+    async fn item_views(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        jobs: &[job::State],
+        models: &mut Models,
+    ) -> Result<BTreeMap<String, Vec<Value>>, Error> {
+        let (mut items, mut room) = (BTreeMap::new(), VIEWS_MAX);
+        for work in jobs.iter().rev().filter_map(|state| state.work.as_ref()) {
+            if work.removed.is_some() || room == 0 {
+                count_omitted(models, "items", u64::from(work.items), 0);
+                continue;
+            }
+            let prefix = keys::data(&request.caller.tenant, &records::item_views(&work.id));
+            let mut range = KeyRange::prefix(prefix.to_vec());
+            let mut views = Vec::new();
+            loop {
+                let read = RangeRead::new(range.clone()).limit(room - views.len());
+                let page = tx.snapshot_range(&read).await.map_err(unreadable)?;
+                for pair in &page.pairs {
+                    views.push(json(&job::decode_view(&pair.value).map_err(undecodable)?));
+                    range.begin = key_after(&pair.key);
+                }
+                if !page.more {
+                    break;
+                }
+                if views.len() == room {
+                    count_omitted(models, "items", u64::from(work.items), views.len());
+                    break;
+                }
+            }
+            room -= views.len();
+            items.insert(work.id.to_string(), views);
+        }
+        Ok(items)
     }
 
     /// The ids at the end of a list.
@@ -181,6 +189,17 @@ impl Runtime {
         let (ids, _) = self.page(tx, request, list, VIEWS_MAX, |id| async move { Ok(Some(id)) }).await?;
         Ok(ids)
     }
+}
+
+/// Ids in their order, with those that were asked for.
+fn with_asked<I: AsRef<str>>(ids: Vec<String>, asked: &BTreeSet<I>) -> Vec<String> {
+    let asked = asked.iter().map(|id| id.as_ref().to_owned());
+    ids.into_iter().chain(asked).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The last of those that there are.
+fn last<T: Clone>(all: &[T], count: usize) -> Vec<T> {
+    all[all.len().saturating_sub(count)..].to_vec()
 }
 
 fn total(counts: &BTreeMap<String, i64>) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! An export that is asked for again under its key must not become a second one, though the facts have gone on since.
 //! Its blob has the same name, so when that is there it is the answer, and the fact about it, made from what the blob
-//! says of itself, is the same one: the session knows it by the key.
+//! says of itself, is the same one: the session knows it by the key. Of two tries that pack at once the one that has
+//! written its pack first counts, for both of them.
 
 use bytes::Bytes;
 use cadre_cluster::{clock::Timestamp, feed::Cursor};
@@ -18,7 +19,10 @@ use crate::{
         payload::EvidenceChanged,
         scope::EvidenceScope,
     },
-    runtime::{Request, Runtime, request::unreadable},
+    runtime::{
+        Request, Runtime,
+        failure::{damaged, of_blob},
+    },
 };
 
 impl Runtime {
@@ -31,11 +35,35 @@ impl Runtime {
         make: impl Future<Output = Result<(Vec<u8>, Sealed), Error>>,
     ) -> Result<(BlobMeta, Sealed), Error> {
         if let Some((content, meta)) = self.kept(request, blob).await? {
-            let sealed = serde_json::from_slice(&content).map_err(unreadable)?;
+            let sealed = serde_json::from_slice(&content).map_err(damaged)?;
             return Ok((meta, sealed));
         }
         let (content, sealed) = make.await?;
-        Ok((self.write_json(request, blob, session, content).await?, sealed))
+        match self.write_first(request, blob, session, content).await? {
+            (None, meta) => Ok((meta, sealed)),
+            (Some(first), meta) => Ok((meta, serde_json::from_slice(&first).map_err(damaged)?)),
+        }
+    }
+
+    /// Writes JSON of a session, unless another try under the same key was quicker: then what that has written, which
+    /// is what counts.
+    pub(in crate::runtime) async fn write_first(
+        &self,
+        request: &Request<'_>,
+        blob: &BlobRef,
+        session: &SessionId,
+        content: Vec<u8>,
+    ) -> Result<(Option<Bytes>, BlobMeta), Error> {
+        match self.write_json(request, blob, session, content).await {
+            Ok(meta) => Ok((None, meta)),
+            Err(BlobError::Exists { .. }) => match self.kept(request, blob).await? {
+                Some((first, meta)) => Ok((Some(first), meta)),
+                None => {
+                    Err(Error::unavailable("the same is being written under this key already, try again"))
+                }
+            },
+            Err(error) => Err(of_blob(error)),
+        }
     }
 
     /// What was written before under the same key.
@@ -50,25 +78,24 @@ impl Runtime {
         match self.blobs.read_all(&request.caller.tenant, blob).await {
             Ok(kept) => Ok(Some(kept)),
             Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => Ok(None),
-            Err(error) => Err(unreadable(error)),
+            Err(error) => Err(of_blob(error)),
         }
     }
 
-    /// Writes JSON of a session.
-    pub(in crate::runtime) async fn write_json(
+    async fn write_json(
         &self,
         request: &Request<'_>,
         blob: &BlobRef,
         session: &SessionId,
         content: Vec<u8>,
-    ) -> Result<BlobMeta, Error> {
+    ) -> Result<BlobMeta, BlobError> {
         let new = NewBlob {
             blob: blob.clone(),
             media_type: "application/json".into(),
             session: Some(session.clone()),
             content: content.into(),
         };
-        self.blobs.write(&request.caller.tenant, new).await.map_err(unreadable)
+        self.blobs.write(&request.caller.tenant, new).await
     }
 
     /// Tells the session that evidence was exported.

@@ -13,7 +13,11 @@ use cadre_cluster::{
     store::Attempt,
 };
 
-use super::super::{Request, Runtime, request::unreadable, subagents::same_session};
+use super::super::{
+    Request, Runtime,
+    failure::{of_blob, undecodable, unreadable},
+    subagents::same_session,
+};
 use crate::{
     blob::NewBlob,
     control::{
@@ -250,7 +254,7 @@ impl Runtime {
                 }
                 // After the records that name them: what is kept apart is found again by those.
                 for blob in std::mem::take(&mut apart) {
-                    self.blobs.keep(&request.caller.tenant, blob).await.map_err(unreadable)?;
+                    self.blobs.keep(&request.caller.tenant, blob).await.map_err(of_blob)?;
                 }
                 bytes = 0;
             }
@@ -271,7 +275,7 @@ impl Runtime {
         loop {
             let mut tx = self.store.begin();
             let stored = tx.get(&state).await.map_err(unreadable)?;
-            let found = stored.map(|stored| read_entity::<Job>(&stored).map_err(unreadable)).transpose()?;
+            let found = stored.map(|stored| read_entity::<Job>(&stored).map_err(undecodable)).transpose()?;
             let (work, preparation) =
                 found.map_or((None, None), |(_, state)| (state.work, state.preparation));
             if work.is_some_and(|work| work.fingerprint == prepared.fingerprint) {

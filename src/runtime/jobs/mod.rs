@@ -7,7 +7,12 @@ use cadre_cluster::{
     store::{KeyRange, RangeRead, Transaction},
 };
 
-use super::{Request, Runtime, load::List, request::unreadable, subagents::same_session};
+use super::{
+    Request, Runtime,
+    failure::{undecodable, unreadable},
+    load::{List, Room, SERVED_BYTES_MAX},
+    subagents::same_session,
+};
 use crate::{
     control::{
         Error,
@@ -113,7 +118,7 @@ impl Runtime {
             let page =
                 tx.snapshot_range(&RangeRead::new(range.clone()).limit(1_000)).await.map_err(unreadable)?;
             for pair in &page.pairs {
-                let record = ItemRecord::decode(&pair.value).map_err(unreadable)?;
+                let record = ItemRecord::decode(&pair.value).map_err(undecodable)?;
                 if record.item_id == *item {
                     let path = &pair.key[keys::data(tenant, &[]).len()..];
                     let index = records::item_index(path).ok_or_else(|| Error::not_found("item", item))?;
@@ -136,7 +141,7 @@ impl Runtime {
     ) -> Result<Option<ItemView>, Error> {
         let key = keys::data(&request.caller.tenant, &records::item_view(job, index));
         let stored = tx.snapshot_get(&key).await.map_err(unreadable)?;
-        stored.map(|stored| decode_view(&stored).map_err(unreadable)).transpose()
+        stored.map(|stored| decode_view(&stored).map_err(undecodable)).transpose()
     }
 
     pub(super) async fn get_job(
@@ -161,16 +166,21 @@ impl Runtime {
             None => ItemsStatus::Available,
         };
         let kept = if work.removed.is_some() { 0 } else { work.items };
-        let to = kept.min(from.saturating_add(u32::try_from(args.limit.get()).unwrap_or(u32::MAX)));
-        let mut items = Vec::new();
+        let mut to = kept.min(from.saturating_add(u32::try_from(args.limit.get()).unwrap_or(u32::MAX)));
+        let (mut items, mut room) = (Vec::new(), Room(SERVED_BYTES_MAX));
         for index in from..to {
             let key = keys::data(&request.caller.tenant, &records::item(&work.id, index));
             let Some(stored) = tx.snapshot_get(&key).await.map_err(unreadable)? else { continue };
-            let record = ItemRecord::decode(&stored).map_err(unreadable)?;
+            let record = ItemRecord::decode(&stored).map_err(undecodable)?;
             let view = self.item_view(&tx, request, &work.id, index).await?;
             let view =
                 view.unwrap_or_else(|| ItemView { index: Some(index), ..ItemView::new(record.item_id) });
+            let has_room = room.take(&view);
             items.push(view);
+            if !has_room {
+                to = index + 1;
+                break;
+            }
         }
         let has_more = to < kept;
         let cursor = has_more.then(|| to.saturating_sub(1).to_string());
@@ -204,7 +214,7 @@ impl Runtime {
             let wanted = state.work.as_ref().is_some_and(|work| status.is_none_or(|is| is == work.status));
             Ok(wanted.then(|| served(state)))
         };
-        let (jobs, more) = self.page(tx, request, list, args.limit.get(), look).await?;
+        let (jobs, more) = self.served_page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Jobs { jobs, has_more: more.is_some(), cursor: more }))
     }
 
@@ -216,10 +226,21 @@ impl Runtime {
         session: &SessionId,
         limit: usize,
     ) -> Result<Vec<JobView>, Error> {
+        Ok(self.newest_job_states(tx, request, session, limit).await?.into_iter().map(served).collect())
+    }
+
+    /// The same, with what they need to go on.
+    pub(super) async fn newest_job_states(
+        &self,
+        tx: &Transaction,
+        request: &Request<'_>,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<State>, Error> {
         let list = List { prefix: records::jobs(session), after: None, field: "jobs", newest_first: true };
         let look = |id: String| async move {
             let state = self.load::<Job>(tx, request, &id).await?;
-            Ok(state.filter(|state| state.work.is_some()).map(served))
+            Ok(state.filter(|state| state.work.is_some()))
         };
         let (mut jobs, _) = self.page(tx, request, list, limit, look).await?;
         jobs.reverse();
@@ -228,7 +249,7 @@ impl Runtime {
 }
 
 /// A job as it is shown.
-fn served(state: State) -> JobView {
+pub(super) fn served(state: State) -> JobView {
     let mut view = state.view.0;
     if let Some(work) = state.work {
         view.session_id = Some(work.session);

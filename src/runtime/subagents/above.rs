@@ -1,12 +1,10 @@
 //! Whom subagents work for: who is named when one is started, and who has to know when one goes on again.
 
-use cadre_cluster::feed::Cursor;
-
-use super::super::{EventFilter, Request, Runtime};
+use super::super::{Request, Runtime};
 use crate::{
     control::{Error, args::SpawnSubagent},
     entity::{JobItem, Parent, Session, Subagent, Task, kind, session},
-    fact::id::{SessionId, SubagentId, TaskId, TurnId},
+    fact::id::{SessionId, SubagentId, TaskId, ThreadId, TurnId},
 };
 
 impl Runtime {
@@ -117,19 +115,20 @@ impl Runtime {
         session: &SessionId,
         turn: &TurnId,
     ) -> Result<Option<(String, String)>, Error> {
-        let filter = EventFilter { turn: Some(turn.clone()), ..EventFilter::default() };
-        let mut after = Cursor::START;
-        loop {
-            let page = self.events(request.caller, session, after, 8, &filter).await?;
-            if let Some(event) = page.events.first() {
-                let runner = event.stream.split_once(':');
-                return Ok(runner.map(|(kind, id)| (kind.to_owned(), id.to_owned())));
-            }
-            if !page.more {
-                return Ok(None);
-            }
-            after = page.cursor;
-        }
+        let first = self.first_event_of(request, session, turn).await?;
+        let runner = first.as_ref().and_then(|event| event.stream.split_once(':'));
+        Ok(runner.map(|(kind, id)| (kind.to_owned(), id.to_owned())))
+    }
+
+    /// The thread that a turn is of, if there is such a turn.
+    pub(in crate::runtime) async fn thread_of_turn(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        turn: &TurnId,
+    ) -> Result<Option<ThreadId>, Error> {
+        let first = self.first_event_of(request, session, turn).await?;
+        Ok(first.and_then(|event| event.fact.ids.thread().cloned()))
     }
 }
 

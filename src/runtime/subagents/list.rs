@@ -1,14 +1,18 @@
 //! Listing subagents: a walk through a tree, a page at a time.
 
 use cadre_cluster::{
-    keys,
+    codec, keys,
     store::{KeyRange, RangeRead, Transaction, key_after},
 };
 
-use super::super::{Request, Runtime, load::List, request::unreadable};
+use super::super::{
+    Request, Runtime,
+    failure::{undecodable, unreadable},
+    load::{List, Room, SERVED_BYTES_MAX},
+};
 use crate::{
     control::{
-        Error,
+        Code, Error,
         args::ListSubagents,
         result::{Answer, Subagents},
     },
@@ -28,18 +32,18 @@ impl Runtime {
         let session = &args.session_id;
         let root = match &args.parent_id {
             Some(parent) => self.root_of(request, Some(session), parent.as_str()).await?,
-            None => Root { session: session.clone(), id: session.to_string(), turn: None },
+            None => Root::of_session(session.clone(), None),
         };
         // Without a parent everybody is meant, with one its children, unless the caller says how deep.
         let depth = args.depth.unwrap_or(if args.parent_id.is_some() { 1 } else { u32::MAX });
-        let mut walk = Walk { depth, ..Walk::begin(&root.id) };
+        let mut walk = Walk { depth, ..Walk::begin(&root) };
         if let Some(after) = &args.after {
             self.go_to(&mut walk, &tx, request, session, after).await?;
         }
         let (mut subagents, limit) = (Vec::new(), args.limit.get());
-        let mut looked = 0;
+        let (mut looked, mut room, mut has_room) = (0, Room(SERVED_BYTES_MAX), true);
         let more = loop {
-            if subagents.len() >= limit || looked >= 2_000 {
+            if !has_room || subagents.len() >= limit || looked >= 2_000 {
                 break walk.peek(self, &tx, request, &args.session_id).await?;
             }
             let Some(id) = walk.next(self, &tx, request, &args.session_id).await? else { break None };
@@ -50,7 +54,9 @@ impl Runtime {
                 continue;
             }
             if args.status.is_none_or(|status| status == state.view.status) {
-                subagents.push(SubagentView { session_id: Some(args.session_id.clone()), ..state.view.0 });
+                let view = SubagentView { session_id: Some(args.session_id.clone()), ..state.view.0 };
+                has_room = room.take(&view);
+                subagents.push(view);
             }
         };
         Ok(Answer::read(Subagents { subagents, has_more: more.is_some(), cursor: more }))
@@ -66,21 +72,21 @@ impl Runtime {
     ) -> Result<Root, Error> {
         let tx = self.store.begin();
         let is_there = |found: &SessionId| session.is_none_or(|session| session == found);
-        let all = |session| Root { session, id: id.to_owned(), turn: None };
+        let all = |session, kind| Root { session, kind, id: id.to_owned(), turn: None };
         if let Some(work) = self.load::<Subagent>(&tx, request, id).await?.and_then(|state| state.work)
             && is_there(&work.session)
         {
-            return Ok(all(work.session));
+            return Ok(all(work.session, kind::SUBAGENT));
         }
         if let Some(work) = self.load::<Task>(&tx, request, id).await?.and_then(|state| state.work)
             && is_there(&work.session)
         {
-            return Ok(all(work.session));
+            return Ok(all(work.session, kind::TASK));
         }
         if let Some(work) = self.load::<Session>(&tx, request, id).await?.and_then(|state| state.work)
             && is_there(&work.id)
         {
-            return Ok(all(work.id));
+            return Ok(all(work.id, kind::SESSION));
         }
         let Ok(turn) = TurnId::parse(id) else { return Err(Error::not_found("parent", id)) };
         if let Some(session) = session {
@@ -96,8 +102,25 @@ impl Runtime {
         let look = |id: String| async move { Ok(SessionId::parse(&id).ok()) };
         let (sessions, _) = self.page(&tx, request, list, 2, look).await?;
         match <[SessionId; 1]>::try_from(sessions) {
-            Ok([session]) => Ok(Root { id: session.to_string(), session, turn: Some(turn) }),
-            Err(_) => Err(Error::not_found("parent", id)),
+            Ok([session]) => {
+                // What was steered under an id of its own is part of the turn that heard it.
+                let key = keys::data(&request.caller.tenant, &records::known_turn(&turn, &session));
+                let known = tx.snapshot_get(&key).await.map_err(unreadable)?;
+                let known: Option<records::KnownTurn> =
+                    known.map(|known| codec::decode(&known)).transpose().map_err(undecodable)?;
+                let turn = known.and_then(|known| known.answered).unwrap_or(turn);
+                Ok(Root::of_session(session, Some(turn)))
+            }
+            Err(sessions) if sessions.is_empty() => {
+                let message = format!(
+                    "there is no parent {id}; of a turn that is not a session's own name the sessionId"
+                );
+                Err(Error::new(Code::NotFound, message))
+            }
+            Err(_) => {
+                let message = format!("several sessions have a turn {id}: name the sessionId");
+                Err(Error::conflict("ambiguous", message))
+            }
         }
     }
 
@@ -109,9 +132,11 @@ impl Runtime {
         turn: &TurnId,
     ) -> Result<Option<Root>, Error> {
         let runner = self.runner_of(request, session, turn).await?;
-        Ok(runner.map(|(kind, id)| {
-            let id = if kind == kind::SUBAGENT || kind == kind::TASK { id } else { session.to_string() };
-            Root { session: session.clone(), id, turn: Some(turn.clone()) }
+        let turn = Some(turn.clone());
+        Ok(runner.map(|(kind, id)| match kind.as_str() {
+            kind::SUBAGENT => Root { session: session.clone(), kind: kind::SUBAGENT, id, turn },
+            kind::TASK => Root { session: session.clone(), kind: kind::TASK, id, turn },
+            _ => Root::of_session(session.clone(), turn),
         }))
     }
 }
@@ -120,13 +145,24 @@ impl Runtime {
 pub(super) struct Root {
     /// In which session.
     pub session: SessionId,
-    /// Where they are listed.
-    pub id: String,
+    /// Below what they are listed: a subagent, a task, the session.
+    kind: &'static str,
+    /// Below which.
+    id: String,
     /// The only turn whose children count.
     turn: Option<TurnId>,
 }
 
 impl Root {
+    fn of_session(session: SessionId, turn: Option<TurnId>) -> Self {
+        Self { id: session.to_string(), session, kind: kind::SESSION, turn }
+    }
+
+    /// Below whom they are listed.
+    pub(super) fn place(&self) -> (&str, &str) {
+        (self.kind, &self.id)
+    }
+
     pub(super) fn is_meant(&self, view: &SubagentView) -> bool {
         self.turn.is_none() || self.turn == view.parent_turn_id
     }
@@ -135,7 +171,7 @@ impl Root {
 /// A walk through a tree of subagents, parents before children. Its position is the last one seen, so that a page costs
 /// what it returns, and that place is short however deep the tree.
 struct Walk {
-    root: String,
+    root: (&'static str, String),
     depth: u32,
     path: Vec<String>,
     /// The next one, already found.
@@ -145,8 +181,14 @@ struct Walk {
 }
 
 impl Walk {
-    fn begin(root: &str) -> Self {
-        Self { root: root.to_owned(), depth: u32::MAX, path: Vec::new(), found: None, skipped: false }
+    fn begin(root: &Root) -> Self {
+        Self {
+            root: (root.kind, root.id.clone()),
+            depth: u32::MAX,
+            path: Vec::new(),
+            found: None,
+            skipped: false,
+        }
     }
 
     /// Leaves out what is below the last one seen.
@@ -184,6 +226,14 @@ impl Walk {
         Ok(self.found.is_some().then(|| format!("{last}{mark}")))
     }
 
+    /// Below whom the next ones of a path are listed.
+    fn above<'a>(&'a self, path: &'a [String]) -> (&'a str, &'a str) {
+        match path.last() {
+            Some(subagent) => (kind::SUBAGENT, subagent),
+            None => (self.root.0, &self.root.1),
+        }
+    }
+
     /// The path of what comes after the current one: its first child, else its next sibling, else that of its parent.
     async fn after_path(
         &self,
@@ -194,15 +244,15 @@ impl Walk {
     ) -> Result<Option<Vec<String>>, Error> {
         let mut path = self.path.clone();
         if (path.len() as u64) < u64::from(self.depth) && !self.skipped {
-            let parent = path.last().unwrap_or(&self.root).clone();
-            if let Some(child) = runtime.child_after(tx, request, session, &parent, None).await? {
+            let child = runtime.child_after(tx, request, session, self.above(&path), None).await?;
+            if let Some(child) = child {
                 path.push(child);
                 return Ok(Some(path));
             }
         }
         while let Some(last) = path.pop() {
-            let parent = path.last().unwrap_or(&self.root).clone();
-            if let Some(sibling) = runtime.child_after(tx, request, session, &parent, Some(&last)).await? {
+            let parent = self.above(&path);
+            if let Some(sibling) = runtime.child_after(tx, request, session, parent, Some(&last)).await? {
                 path.push(sibling);
                 return Ok(Some(path));
             }
@@ -232,13 +282,14 @@ impl Runtime {
             walk.path.insert(0, id.to_string());
             let is_of_task = work.parent.is_some_and(|parent| parent.address.kind() == kind::TASK);
             let task = work.lineage.task.filter(|_| is_of_task);
-            if task.is_some_and(|task| task.as_str() == walk.root) {
+            let is_root = |kind: &str, id: &str| walk.root.0 == kind && walk.root.1 == id;
+            if task.is_some_and(|task| is_root(kind::TASK, task.as_str())) {
                 return Ok(());
             }
             match work.lineage.subagent {
-                Some(above) if above.as_str() == walk.root => return Ok(()),
+                Some(above) if is_root(kind::SUBAGENT, above.as_str()) => return Ok(()),
                 Some(above) => id = above,
-                None if session.as_str() == walk.root => return Ok(()),
+                None if is_root(kind::SESSION, session.as_str()) => return Ok(()),
                 None => return Err(invalid()),
             }
         }
@@ -249,7 +300,7 @@ impl Runtime {
         tx: &Transaction,
         request: &Request<'_>,
         session: &SessionId,
-        parent: &str,
+        parent: (&str, &str),
         after: Option<&str>,
     ) -> Result<Option<String>, Error> {
         let tenant = &request.caller.tenant;

@@ -4,8 +4,10 @@ mod above;
 mod list;
 mod wait;
 
+use cadre_cluster::feed::Cursor;
+
 pub(super) use self::above::same_session;
-use super::{EventFilter, Request, Runtime, turns::unexpected};
+use super::{EventFilter, Request, Runtime, failure::unexpected};
 use crate::{
     control::{
         Error,
@@ -14,13 +16,14 @@ use crate::{
     },
     entity::{
         Named, Session, Subagent, Task, kind,
+        parent::Spawned,
         session::{self, fingerprint},
         subagent::{Command, Reply, Work},
         task,
     },
     exec::Source,
     fact::{
-        id::{SessionId, SubagentId, TurnId},
+        id::{SessionId, SubagentId, TaskId, TurnId},
         status::{SubagentStatus, TurnStatus},
     },
 };
@@ -49,41 +52,14 @@ impl Runtime {
         self.open_session(request, &session).await?;
         let parent = self.parent_of(request, &args).await?;
         let turn = args.turn_id.clone();
-        let args = Named(Box::new(args));
-        let (subagent, thread, turn, cursor) = match parent {
-            (Some(parent), _) => {
-                let address = request.address(kind::SUBAGENT, parent.as_str());
-                let called =
-                    self.ask::<Subagent>(request, &address, &Command::Spawn { args, source }).await?;
-                let Reply { subagent, thread, turn, .. } = called.reply;
-                (subagent, thread, turn, called.cursor)
+        let asked_of = self.ask_to_spawn(request, &session, parent, (Named(Box::new(args)), source)).await;
+        let (spawned, cursor) = match asked_of {
+            Err(error) if error.details.get("status").is_some_and(|status| status == "not_running") => {
+                return Err(self.not_running(request, &session, turn.as_ref(), error).await?);
             }
-            (None, Some(parent)) => {
-                let address = request.address(kind::TASK, parent.as_str());
-                let command = task::Command::Spawn { args, source };
-                let called = self.ask::<Task>(request, &address, &command).await?;
-                let task::Reply::Spawned { subagent, thread, turn } = called.reply else {
-                    return Err(unexpected());
-                };
-                (subagent, thread, turn, called.cursor)
-            }
-            (None, None) => {
-                let address = request.address(kind::SESSION, session.as_str());
-                let command = session::Command::Spawn { args, source };
-                let called = match self.ask::<Session>(request, &address, &command).await {
-                    Err(error)
-                        if error.details.get("status").is_some_and(|status| status == "not_running") =>
-                    {
-                        return Err(self.not_running(request, &session, turn.as_ref(), error).await?);
-                    }
-                    called => called?,
-                };
-                let session::Reply::Spawned { subagent, thread, turn } = called.reply else {
-                    return Err(unexpected());
-                };
-                (subagent, thread, turn, called.cursor)
-            }
+            asked_of => asked_of?,
         };
+        let Spawned { subagent, thread, turn } = spawned;
         // The child hears of it from its parent; the caller may ask for it right away.
         let started = || self.existing_subagent(request, &subagent);
         let result = match self.wait_for(request, &session, request.until, started).await? {
@@ -111,6 +87,43 @@ impl Runtime {
         Ok(Answer { result, cursor: Some(cursor) })
     }
 
+    /// Asks whoever it is for to start a subagent.
+    async fn ask_to_spawn(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        parent: (Option<SubagentId>, Option<TaskId>),
+        (args, source): (Named<Box<SpawnSubagent>>, Source),
+    ) -> Result<(Spawned, Option<Cursor>), Error> {
+        match parent {
+            (Some(parent), _) => {
+                let address = request.address(kind::SUBAGENT, parent.as_str());
+                let called =
+                    self.ask::<Subagent>(request, &address, &Command::Spawn { args, source }).await?;
+                let Reply { subagent, thread, turn, .. } = called.reply;
+                Ok((Spawned { subagent, thread, turn }, called.cursor))
+            }
+            (None, Some(parent)) => {
+                let address = request.address(kind::TASK, parent.as_str());
+                let command = task::Command::Spawn { args, source };
+                let called = self.ask::<Task>(request, &address, &command).await?;
+                let task::Reply::Spawned { subagent, thread, turn } = called.reply else {
+                    return Err(unexpected());
+                };
+                Ok((Spawned { subagent, thread, turn }, called.cursor))
+            }
+            (None, None) => {
+                let address = request.address(kind::SESSION, session.as_str());
+                let command = session::Command::Spawn { args, source };
+                let called = self.ask::<Session>(request, &address, &command).await?;
+                let session::Reply::Spawned { subagent, thread, turn } = called.reply else {
+                    return Err(unexpected());
+                };
+                Ok((Spawned { subagent, thread, turn }, called.cursor))
+            }
+        }
+    }
+
     /// Says of a turn that takes no children how it stands.
     async fn not_running(
         &self,
@@ -121,8 +134,15 @@ impl Runtime {
     ) -> Result<Error, Error> {
         let Some(turn) = turn else { return Ok(error) };
         let ended = self.turn_end(request, session, turn).await?;
-        let status = ended.map_or(TurnStatus::Queued, |(status, _)| status);
-        Ok(Error::conflict(status, error.message))
+        if let Some((status, _)) = ended {
+            return Ok(Error::conflict(status, error.message));
+        }
+        let (_, work) = self.session(&self.store.begin(), request, session).await?;
+        if work.threads.iter().any(|thread| thread.place_of(turn).is_some()) {
+            return Ok(Error::conflict(TurnStatus::Queued, error.message));
+        }
+        let message = format!("the turn {turn} runs elsewhere, where no subagents are started by command");
+        Ok(Error::conflict(TurnStatus::Running, message))
     }
 
     async fn existing_subagent(&self, request: &Request<'_>, id: &SubagentId) -> Result<Option<Work>, Error> {
@@ -143,14 +163,14 @@ impl Runtime {
     ) -> Result<Answer<SubagentState>, Error> {
         let address = request.address(kind::SUBAGENT, id.as_str());
         let called = self.ask::<Subagent>(request, &address, &command).await?;
-        let Reply { subagent, thread, turn, status } = called.reply;
+        let Reply { subagent, thread, turn, status, session, attempt } = called.reply;
         let result = SubagentState {
             subagent_id: subagent,
             thread_id: thread,
             turn_id: turn,
             status,
-            session_id: None,
-            attempt: None,
+            session_id: session,
+            attempt,
         };
         Ok(Answer { result, cursor: called.cursor })
     }

@@ -53,9 +53,46 @@ impl Check {
             self.expect(7, is_over(text(task, "status")) || says, || format!("a task does not end: {task}"));
         }
         for thread in session.snapshot["threads"].as_array().into_iter().flatten() {
-            let busy = !thread["activeTurn"].is_null()
-                || thread["queuedTurns"].as_array().is_some_and(|q| !q.is_empty());
-            self.expect(7, !busy, || format!("a thread is busy: {thread}"));
+            self.expect(7, !is_busy(thread), || format!("a thread is busy: {thread}"));
         }
+    }
+}
+
+/// Whether a turn of a thread runs or waits.
+fn is_busy(thread: &serde_json::Value) -> bool {
+    !thread["activeTurnId"].is_null() || thread["queuedTurns"].as_array().is_some_and(|q| !q.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use cadre_cluster::clock::Timestamp;
+
+    use super::*;
+    use crate::{
+        fact::{
+            Class, Fact, Id,
+            id::{ThreadId, TurnId},
+            payload::{TurnCompleted, TurnStarted, TurnSubmitted},
+            scope::TurnScope,
+            status::TurnStatus,
+        },
+        view::{SessionView, snapshot::ThreadRead},
+    };
+
+    /// A thread as it is served after one more fact of its turn.
+    fn then<C: Class<Scope = TurnScope>>(view: &mut SessionView, payload: C) -> serde_json::Value {
+        let turn = TurnScope { thread: ThreadId::with_suffix("1"), turn: TurnId::with_suffix("1") };
+        view.apply(&Fact::new(Timestamp(1), turn, payload));
+        serde_json::to_value(ThreadRead::of(view, &view.threads[0], None)).unwrap()
+    }
+
+    #[test]
+    fn a_thread_is_busy_while_its_turn_waits_or_runs_and_not_after_it() {
+        let mut view = SessionView::default();
+        let queued = TurnSubmitted { status: TurnStatus::Queued, ..Default::default() };
+        assert!(is_busy(&then(&mut view, queued)));
+        assert!(is_busy(&then(&mut view, TurnStarted::default())));
+        let over = TurnCompleted { status: TurnStatus::Completed, ..Default::default() };
+        assert!(!is_busy(&then(&mut view, over)));
     }
 }

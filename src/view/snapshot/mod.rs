@@ -4,7 +4,10 @@
 //! feed, so that both give the same. Where there is no fact, a shape says `unknown`, `unavailable` or `not_applicable`
 //! in place of a guess.
 
+mod artifacts;
+mod diagnostics;
 mod environment;
+mod evidence;
 mod history;
 mod inventory;
 mod parts;
@@ -15,16 +18,19 @@ mod tasks;
 mod thread_read;
 
 pub use self::{
+    artifacts::{ArtifactCheckpoint, ArtifactSummary},
+    diagnostics::Diagnostic,
     environment::ExecutionEnvironment,
+    evidence::EvidenceSummary,
     history::{HistoryCursor, HistoryPosition, InvalidPosition},
     inventory::ToolInventory,
     parts::{Publisher, SnapshotParts, ThreadTurns},
     queue::QueueSnapshot,
     session::{BenchmarkSummary, SessionSnapshot},
     summaries::{
-        ChannelSummary, JobProgressEntry, PermissionSummary, RoutingLimitSummary, SandboxSummary,
-        SubagentJobSummary, TelemetrySummary,
+        ChannelSummary, JobProgressEntry, OutputSummary, PermissionSummary, RoutingLimitSummary,
+        SandboxSummary, SubagentEntry, SubagentJobSummary, TelemetrySummary,
     },
     tasks::{BlockedTask, DeliverySummary, TaskDelivery, TaskEdge, TaskGraph},
-    thread_read::{EvidenceSummary, ThreadRead},
+    thread_read::{ThreadEvidence, ThreadRead},
 };

@@ -4,8 +4,9 @@ use crate::{
     fact::{
         Cursor,
         id::{SessionId, ThreadId},
+        status::{SubagentStatus, TaskStatus},
     },
-    view::{Counts, JobView, SessionView, TaskView, TurnView},
+    view::{Counts, JobView, SessionView, SubagentView, TaskView, TurnView, counts},
 };
 
 /// Who serves a snapshot, and which version of the schemas it keeps to.
@@ -49,6 +50,8 @@ pub struct SnapshotParts {
     pub task_counts: Counts,
     /// How many subagents stand how.
     pub subagent_counts: Counts,
+    /// The newest subagents, as many as are told of.
+    pub subagents: Vec<SubagentView>,
     /// How many jobs stand how.
     pub job_counts: Counts,
     /// Jobs, as many as were asked for.
@@ -58,6 +61,20 @@ pub struct SnapshotParts {
 }
 
 impl SnapshotParts {
+    /// Whether something below the session has told facts of its own: a task, a subagent or a job.
+    pub(super) fn has_children(&self) -> bool {
+        let counts = [&self.task_counts, &self.subagent_counts, &self.job_counts];
+        counts.iter().any(|counts| counts.values().any(|count| *count > 0))
+    }
+
+    /// How many tasks and subagents wait for somebody.
+    pub(super) fn waiting_below(&self) -> u64 {
+        let tasks = [TaskStatus::WaitingInput, TaskStatus::WaitingPermission].map(TaskStatus::as_str);
+        let subagents = [SubagentStatus::WaitingInput].map(SubagentStatus::as_str);
+        counts::sum(&self.task_counts, tasks.into_iter())
+            + counts::sum(&self.subagent_counts, subagents.into_iter())
+    }
+
     /// The turns of a thread that have ended.
     pub(super) fn turns_of(&self, thread_id: &ThreadId) -> Option<&ThreadTurns> {
         self.turns.iter().find(|turns| turns.thread_id == *thread_id)

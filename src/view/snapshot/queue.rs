@@ -1,24 +1,17 @@
-//! The queue of a thread.
+//! The queue of a thread: what makes it go on. The turns in it are told of beside it.
 
 use crate::{
-    fact::{
-        id::{SessionId, ThreadId, TurnId},
-        status::ThreadStatus,
-    },
-    view::{QueuedTurn, ThreadView, declare::views},
+    fact::{id::TurnId, status::QueueState},
+    view::{ThreadView, declare::views},
 };
 
 views! {
     /// The queue of a thread.
     QueueSnapshot {
-        /// The session.
-        session_id: SessionId,
-        /// The thread.
-        thread_id: ThreadId,
-        /// How the thread stands.
-        status: ThreadStatus,
+        /// What makes it go on.
+        resume_state: QueueState,
         /// The turns that wait, the next first.
-        queued_turns: Vec<QueuedTurn>,
+        order: Vec<TurnId>,
         ..
         /// How many more wait.
         omitted: u32,
@@ -29,12 +22,18 @@ views! {
 
 impl QueueSnapshot {
     /// The queue of a thread.
-    pub fn of(session_id: &SessionId, thread: &ThreadView) -> Self {
+    pub fn of(thread: &ThreadView) -> Self {
+        let is_empty = thread.queue.is_empty() && thread.queue_omitted == 0;
+        let asks = thread.turns.iter().any(|turn| turn.is_active() && turn.is_pending());
+        let resume_state = match &thread.active_turn_id {
+            _ if is_empty => QueueState::Empty,
+            Some(_) if asks => QueueState::Blocked,
+            Some(_) => QueueState::BehindTurn,
+            None => QueueState::Ready,
+        };
         Self {
-            session_id: session_id.clone(),
-            thread_id: thread.thread_id.clone(),
-            status: thread.status,
-            queued_turns: thread.queued_turns(),
+            resume_state,
+            order: thread.queue.clone(),
             omitted: thread.queue_omitted,
             active_turn_id: thread.active_turn_id.clone(),
         }

@@ -12,14 +12,14 @@ use crate::{
         Incident, TaskView,
         counts::TaskSummary,
         declare::views,
-        summary::{Artifacts, Benchmarks, ContextBoundary, History, Outputs},
+        summary::{Benchmarks, ContextBoundary, History},
     },
 };
 
 use super::{
-    BlockedTask, ChannelSummary, DeliverySummary, ExecutionEnvironment, HistoryCursor, HistoryPosition,
-    PermissionSummary, RoutingLimitSummary, SandboxSummary, SnapshotParts, SubagentJobSummary, TaskGraph,
-    TelemetrySummary, ThreadRead, ToolInventory,
+    ArtifactSummary, BlockedTask, ChannelSummary, DeliverySummary, EvidenceSummary, ExecutionEnvironment,
+    HistoryCursor, HistoryPosition, OutputSummary, PermissionSummary, RoutingLimitSummary, SandboxSummary,
+    SnapshotParts, SubagentJobSummary, TaskGraph, TelemetrySummary, ThreadRead, ToolInventory,
 };
 
 views! {
@@ -64,6 +64,8 @@ views! {
         telemetry_summary: TelemetrySummary,
         /// The last pieces of evidence.
         evidence_refs: Vec<String>,
+        /// What was exported, and what was found then.
+        evidence_summary: EvidenceSummary,
         /// What was decided about permissions.
         permission_state: PermissionSummary,
         /// The bounds in which things ran.
@@ -75,9 +77,11 @@ views! {
         /// Who listens from afar.
         channel_summary: ChannelSummary,
         /// Output too large for facts.
-        output_summary: Outputs,
+        output_summary: OutputSummary,
         /// What was loaded, put together again or taken back.
         history_summary: History,
+        /// Artifacts, of the session and of its tasks.
+        artifact_summary: ArtifactSummary,
         /// Benchmarks.
         benchmark_summary: BenchmarkSummary,
         /// The tools of the last turn that chose any.
@@ -101,8 +105,6 @@ views! {
         incidents_total: u64,
         /// What the last turn knows, and what was summed up.
         context_boundary: Option<ContextBoundary>,
-        /// Artifacts.
-        artifact_summary: Option<Artifacts>,
         /// Up to where all this is true: the tail begins right after it.
         #[schemars(with = "Option<String>")]
         cursor: Option<Cursor>,
@@ -124,6 +126,8 @@ impl SessionSnapshot {
         };
         let tasks: Vec<_> = parts.tasks.iter().cloned().filter_map(own).collect();
         let task_summary = TaskSummary::from(&parts.task_counts);
+        let partial = parts.has_children();
+        let evidence_refs = evidence_refs(&parts, &tasks);
         let has_more = threads.iter().any(|thread| thread.history.has_more);
         let before = HistoryPosition::before(&view.threads, &parts.turns).to_string();
         let workspace = view.metadata.get("workspaceId").and_then(|id| id.as_str());
@@ -135,19 +139,16 @@ impl SessionSnapshot {
             task_graph: TaskGraph::of(&tasks, &task_summary),
             blocked_tasks: BlockedTask::of(&tasks),
             delivery_state: DeliverySummary::of(&tasks),
-            routing_limit_summary: RoutingLimitSummary::of(view),
-            telemetry_summary: TelemetrySummary::default(),
-            evidence_refs: evidence_refs(&parts, &tasks),
-            permission_state: PermissionSummary::of(view),
-            sandbox_state: SandboxSummary::of(view),
+            routing_limit_summary: RoutingLimitSummary::of(view, partial),
+            telemetry_summary: TelemetrySummary::of(view, partial),
+            evidence_summary: EvidenceSummary::of(view, &evidence_refs),
+            evidence_refs,
+            permission_state: PermissionSummary::of(view, partial, parts.waiting_below()),
+            sandbox_state: SandboxSummary::of(view, partial),
             execution_environment: ExecutionEnvironment::of(&session_id, view, None),
-            subagent_job_summary: SubagentJobSummary::of(
-                &parts.subagent_counts,
-                &parts.job_counts,
-                &parts.jobs,
-            ),
+            subagent_job_summary: SubagentJobSummary::of(&parts),
             channel_summary: ChannelSummary::of(view),
-            output_summary: summary.output.clone().unwrap_or_default(),
+            output_summary: OutputSummary::of(view, partial),
             history_summary: summary.history.clone().unwrap_or_default(),
             benchmark_summary: BenchmarkSummary {
                 availability: summary.benchmark.is_none().then_some(Availability::NotApplicable),
@@ -163,7 +164,7 @@ impl SessionSnapshot {
             incidents: view.incidents.clone(),
             incidents_total: view.incidents_total,
             context_boundary: summary.context.clone(),
-            artifact_summary: summary.artifacts.clone(),
+            artifact_summary: ArtifactSummary::of(view, &tasks, &task_summary),
             cursor: parts.cursor,
             session_id,
             threads,

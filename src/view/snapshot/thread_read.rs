@@ -14,18 +14,18 @@ use crate::{
     },
 };
 
-use super::{history::HistoryCursor, parts::ThreadTurns};
+use super::{Diagnostic, QueueSnapshot, history::HistoryCursor, parts::ThreadTurns};
 
 views! {
     /// What is known of the evidence of a thread.
     #[derive(Default)]
-    EvidenceSummary {
+    ThreadEvidence {
         /// The last pieces.
         evidence_refs: Vec<EvidenceId>,
         /// What the last checks found.
         verification_outcomes: Vec<summary::Outcome>,
         ..
-        /// Why there is none: nothing was exported.
+        /// Why there is none: nothing was exported, or only something larger, of which the thread may be a part.
         availability: Option<Availability>,
         /// How often evidence changed.
         total: u32,
@@ -43,10 +43,14 @@ views! {
         pending_requests: Vec<PendingRequest>,
         /// The turns that wait.
         queued_turns: Vec<QueuedTurn>,
+        /// Their queue, and what makes it go on.
+        queue: QueueSnapshot,
         /// What people should know.
         incidents: Vec<Incident>,
+        /// What explains how it stands.
+        diagnostics: Vec<Diagnostic>,
         /// What is known of its evidence.
-        evidence_summary: EvidenceSummary,
+        evidence_summary: ThreadEvidence,
         /// Where older turns are.
         history: HistoryCursor,
         /// What later turns see of them.
@@ -100,8 +104,10 @@ impl ThreadRead {
             pending_omitted: open.iter().map(|turn| turn.pending_omitted).fold(0, u32::saturating_add),
             queued_turns: thread.queued_turns(),
             queue_omitted: thread.queue_omitted,
+            queue: QueueSnapshot::of(thread),
+            diagnostics: Diagnostic::of(view, thread),
             incidents: view.incidents_of(&thread.thread_id),
-            evidence_summary: EvidenceSummary::of(view, thread),
+            evidence_summary: ThreadEvidence::of(view, thread),
             history: HistoryCursor { has_more, before: first.map(|first| first.to_string()) },
             title: thread.title.clone(),
             agent: thread.agent.clone(),
@@ -165,15 +171,21 @@ impl ThreadRead {
         }
         thread.reconsider();
         let ended = ThreadTurns { thread_id: thread_id.clone(), turns: ended, has_more: false };
-        Self::of(&SessionView::default(), &thread, Some(&ended))
+        let mut read = Self::of(&SessionView::default(), &thread, Some(&ended));
+        // What was exported of it is told by the session.
+        read.evidence_summary.availability = Some(Availability::Unknown);
+        read
     }
 }
 
-impl EvidenceSummary {
+impl ThreadEvidence {
     fn of(view: &SessionView, thread: &ThreadView) -> Self {
         let mine = |thread_id: &Option<ThreadId>| thread_id.as_ref() == Some(&thread.thread_id);
-        let Some(evidence) = view.summary.evidence.as_ref().filter(|_| thread.evidence_count > 0) else {
-            return Self { availability: Some(Availability::NotApplicable), ..Self::default() };
+        let all = view.summary.evidence.as_ref();
+        let Some(evidence) = all.filter(|_| thread.evidence_count > 0) else {
+            let is_part = all.is_some_and(|evidence| evidence.session_wide > 0);
+            let availability = if is_part { Availability::Unknown } else { Availability::NotApplicable };
+            return Self { availability: Some(availability), ..Self::default() };
         };
         let recent = evidence.recent.iter().filter(|entry| mine(&entry.thread_id));
         let outcomes = evidence.verification_outcomes.iter().filter(|outcome| mine(&outcome.thread_id));

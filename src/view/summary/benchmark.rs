@@ -5,7 +5,7 @@ use crate::{
     fact::{
         Fact, Ref,
         id::TrialId,
-        payload::{Benchmark, BenchmarkRole, Payload, Reward, Trajectory},
+        payload::{Benchmark, BenchmarkRole, EvidenceChanged, Payload, Reward, Trajectory},
     },
     view::{
         bound::{self, NAME_MAX, TEXT_MAX, WORD_MAX, cut_some, push_last, set_text},
@@ -111,6 +111,16 @@ impl Benchmarks {
             }
             _ => {}
         }
+    }
+
+    /// A trial was packed: that says where its trajectory is.
+    pub(super) fn packed(&mut self, changed: &EvidenceChanged) {
+        let Some(name) = changed.scope.get("trialId").and_then(|name| name.as_str()) else { return };
+        let is_it =
+            |trial: &&mut BenchmarkTrial| trial.trial_id.as_ref().is_some_and(|id| id.as_str() == name);
+        let Some(trial) = self.recent_trials.iter_mut().find(is_it) else { return };
+        let reference = changed.trajectory_ref.as_ref().and_then(bound::reference);
+        bound::set(&mut trial.trajectory_ref, reference.as_ref());
     }
 
     fn about(&mut self, benchmark: &Benchmark) {

@@ -61,6 +61,8 @@ views! {
         verification_outcomes: Vec<Outcome>,
         /// How many notes for auditors there are.
         notes: u32,
+        /// How often it was of the session as a whole, and so of each of its threads.
+        session_wide: u32,
     }
 }
 
@@ -72,6 +74,9 @@ impl Evidence {
 
     pub(super) fn changed(&mut self, fact: &Fact, changed: &EvidenceChanged) {
         count(&mut self.changes);
+        if fact.ids.thread().is_none() {
+            count(&mut self.session_wide);
+        }
         self.notes = self.notes.saturating_add(changed.notes.len() as u32);
         for found in &changed.verification_outcomes {
             let outcome = Outcome {

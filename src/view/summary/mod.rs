@@ -1,8 +1,8 @@
 //! What the facts of a session say about tools, context, evidence, governance, cost and so on, in short.
 //!
 //! At run time no entity sees all facts of a session: a task, a subagent or a job tells of its own. A summary is of the
-//! facts that the session itself made, and a replay folds the same ones: those of the session's stream. What is not
-//! tracked is said to be unknown when it is served, never guessed.
+//! facts that the session itself made, and a replay folds the same ones: those of the session's stream. What is served of
+//! it says that it is partial when there are others, and what is not tracked is said to be unknown, never guessed.
 
 mod artifacts;
 mod benchmark;
@@ -30,11 +30,12 @@ pub use self::{
     tools::{ToolEntry, Tools},
 };
 use super::{
+    bound::{WORD_MAX, cut, push_last},
     declare::{Absent, views},
     permission::PermissionState,
     routing::RoutingDecision,
 };
-use crate::fact::{Fact, payload::Payload};
+use crate::fact::{Fact, Trace, payload::Payload};
 
 views! {
     /// Summaries of the facts of one session. Absent: there was no such fact.
@@ -73,6 +74,8 @@ views! {
         hook_failures: u32,
         /// How often a policy changed.
         policy_changes: u32,
+        /// The traces that facts named last, the latest at the end.
+        trace_ids: Vec<String>,
     }
 }
 
@@ -83,6 +86,18 @@ impl Absent for Summary {
 }
 
 impl Summary {
+    /// How many traces are told of.
+    pub const TRACES_MAX: usize = 8;
+
+    /// A fact belongs to a trace.
+    pub fn traced(&mut self, trace: &Trace) {
+        let trace_id = cut(&trace.trace_id, WORD_MAX);
+        if self.trace_ids.last() != Some(&trace_id) {
+            self.trace_ids.retain(|known| *known != trace_id);
+            push_last(&mut self.trace_ids, trace_id, Self::TRACES_MAX);
+        }
+    }
+
     /// Takes in a fact.
     pub fn apply(&mut self, fact: &Fact) {
         use Payload as P;
@@ -93,7 +108,14 @@ impl Summary {
             | P::ContextCompactionCompleted(_)
             | P::ContextCompactionFailed(_) => self.context.get_or_insert_default().apply(fact),
             P::ArtifactChanged(changed) => self.artifacts.get_or_insert_default().changed(fact, changed),
-            P::EvidenceChanged(changed) => self.evidence.get_or_insert_default().changed(fact, changed),
+            P::EvidenceChanged(changed) => {
+                self.evidence.get_or_insert_default().changed(fact, changed);
+                if let Some(benchmark) =
+                    self.benchmark.as_mut().filter(|_| changed.kind.as_deref() == Some("trial"))
+                {
+                    benchmark.packed(changed);
+                }
+            }
             P::PermissionEvaluated(_) | P::PermissionRequested(_) | P::PermissionResolved(_) => {
                 self.permission.get_or_insert_default().apply(fact);
             }

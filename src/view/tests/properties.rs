@@ -1,5 +1,7 @@
 //! What holds whatever facts come.
 
+use std::collections::BTreeMap;
+
 use proptest::{collection::vec, prelude::*};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -9,8 +11,11 @@ use super::{
 };
 use crate::{
     fact::{
-        Fact, Failure, Ref, Timestamp,
-        payload::{CompactionBoundary, ContextCompactionCompleted, ThreadStarted, TurnFailed, TurnStarted},
+        Fact, Failure, Ref, Timestamp, Trace,
+        id::{ItemId, JobId, SubagentId, TaskId, ThreadId},
+        payload::{
+            CompactionBoundary, ContextCompactionCompleted, Payload, ThreadStarted, TurnFailed, TurnStarted,
+        },
         scope::{ThreadScope, TurnScope},
         status::TurnStatus,
     },
@@ -99,6 +104,43 @@ impl Views {
     }
 }
 
+/// The entities of one feed.
+const STREAMS: [&str; 8] = [
+    "session:sess_1",
+    "task:task_1",
+    "task:task_2",
+    "subagent:sub_1",
+    "subagent:sub_2",
+    "job:job_1",
+    "item:job_2/i1",
+    "cron:x",
+];
+
+/// A fact as the entity of that stream tells it: items name themselves.
+fn own(fact: Fact, stream: usize) -> Fact {
+    if STREAMS[stream].starts_with("item:") {
+        return fact.with(id::<JobId>("job_2")).with(id::<ItemId>("i1"));
+    }
+    fact
+}
+
+/// Two of three facts belong to one of a dozen traces.
+fn trace_of(fact: &Fact) -> Option<Trace> {
+    let at = fact.at.0;
+    (!at.is_multiple_of(3)).then(|| Trace { trace_id: format!("{:032x}", at % 12).into(), span_id: None })
+}
+
+/// Turns that are over say that they were taken back.
+fn roll_back(turns: &mut BTreeMap<ThreadId, Vec<TurnView>>, fact: &Fact) {
+    let Payload::HistoryRollbackCompleted(rollback) = &fact.payload else { return };
+    let Some(over) = fact.ids.thread().and_then(|thread| turns.get_mut(thread)) else { return };
+    for turn in
+        over.iter_mut().filter(|turn| rollback.error.is_none() && rollback.turns.contains(&turn.turn_id))
+    {
+        turn.roll_back(fact.at);
+    }
+}
+
 fn facts(sizes: Size, len: usize) -> impl Strategy<Value = Vec<Fact>> {
     vec(any::<u64>().prop_map(move |seed| fact(seed, sizes)), 0..len)
 }
@@ -138,20 +180,52 @@ proptest! {
     }
 
     #[test]
-    fn a_session_folded_from_the_feed_is_the_one_that_its_entity_keeps(
-        facts in vec((any::<u64>().prop_map(|seed| fact(seed, SMALL)), 0_usize..6), 0..120),
+    fn a_feed_of_many_entities_folds_to_what_each_keeps_of_its_own_facts(
+        facts in vec((any::<u64>().prop_map(|seed| fact(seed, SMALL)), 0_usize..STREAMS.len()), 0..160),
     ) {
-        const STREAMS: [&str; 6] =
-            ["session:sess_1", "task:task_1", "subagent:sub_1", "job:job_1", "item:job_1.i1", "cron:x"];
         let mut models = ReadModels::new(id("sess_1"));
-        let mut kept = models.session.clone();
+        let facts: Vec<_> = facts.into_iter().map(|(fact, stream)| (own(fact, stream), STREAMS[stream])).collect();
         for (fact, stream) in &facts {
-            models.apply(STREAMS[*stream], fact);
-            if *stream == 0 {
-                kept.apply(fact);
+            models.apply_traced(stream, fact, trace_of(fact).as_ref());
+        }
+        // One entity after the other, each with nothing but its own facts.
+        let of = |wanted: &'static str| facts.iter().filter(move |(_, stream)| *stream == wanted).map(|(fact, _)| fact);
+        let mut session = SessionView { session_id: Some(id("sess_1")), ..SessionView::default() };
+        let mut turns: BTreeMap<ThreadId, Vec<TurnView>> = BTreeMap::new();
+        for fact in of("session:sess_1") {
+            let ended = session.apply_traced(fact, trace_of(fact).as_ref());
+            if let Payload::HistoryRollbackCompleted(_) = &fact.payload {
+                roll_back(&mut turns, fact);
+            }
+            if let (Some(turn), Some(thread)) = (ended, fact.ids.thread()) {
+                turns.entry(thread.clone()).or_default().push(turn);
             }
         }
-        prop_assert_eq!(models.session, kept);
+        prop_assert_eq!(&models.session, &session);
+        prop_assert_eq!(&models.turns, &turns);
+        for (name, stream) in [("task_1", "task:task_1"), ("task_2", "task:task_2")] {
+            let mut kept =
+                TaskView { session_id: Some(id("sess_1")), task_id: Some(id(name)), ..TaskView::default() };
+            of(stream).for_each(|fact| kept.apply(fact));
+            let heard = of(stream).next().is_some();
+            prop_assert_eq!(models.tasks.get(&id::<TaskId>(name)), heard.then_some(&kept));
+        }
+        for (name, stream) in [("sub_1", "subagent:sub_1"), ("sub_2", "subagent:sub_2")] {
+            let (session_id, subagent_id) = (Some(id("sess_1")), Some(id(name)));
+            let mut kept = SubagentView { session_id, subagent_id, ..SubagentView::default() };
+            of(stream).for_each(|fact| kept.apply(fact));
+            let heard = of(stream).next().is_some();
+            prop_assert_eq!(models.subagents.get(&id::<SubagentId>(name)), heard.then_some(&kept));
+        }
+        let mut job = JobView { session_id: Some(id("sess_1")), job_id: Some(id("job_1")), ..JobView::default() };
+        of("job:job_1").for_each(|fact| drop(job.apply(fact)));
+        prop_assert_eq!(models.jobs.get(&id::<JobId>("job_1")), of("job:job_1").next().map(|_| &job));
+        // What its job says of an item is part of it as well. This one's job says nothing: it is of another.
+        let mut item = ItemView::new(id("i1"));
+        of("item:job_2/i1").for_each(|fact| item.apply(fact));
+        let heard = of("item:job_2/i1").next().is_some();
+        prop_assert_eq!(models.items.get(&(Some(id("job_2")), id("i1"))), heard.then_some(&item));
+        prop_assert_eq!(models.unknown, of("cron:x").count() as u64);
     }
 }
 

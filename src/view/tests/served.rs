@@ -14,11 +14,13 @@ use super::{
 };
 use crate::{
     fact::{
-        Ref,
+        Fact, Failure, Ref, Timestamp, Trace,
         id::{AttemptId, TaskId, ThreadId},
         payload::*,
-        scope::{AttemptScope, EvidenceScope, ProcessScope, SessionScope, TaskScope},
-        status::{AttemptStatus, TaskStatus, TurnStatus},
+        scope::{
+            ActionScope, AttemptScope, EvidenceScope, ProcessScope, SessionScope, SubagentScope, TaskScope,
+        },
+        status::{AttemptStatus, JoinStatus, QueueState, SubagentStatus, TaskStatus, TurnStatus},
     },
     view::{
         ReadModels, SessionSnapshot, Window,
@@ -129,10 +131,108 @@ fn a_new_session_says_what_it_does_not_know() {
     assert_eq!(served["executionEnvironment"]["availability"], "not_applicable");
     assert_eq!(served["routingLimitSummary"]["routingAvailability"], "unknown");
     assert_eq!(served["routingLimitSummary"]["costAvailability"], "unknown");
-    assert_eq!(served["telemetrySummary"], json!({ "traceIds": [], "joinStatus": "unavailable" }));
+    assert_eq!(served["telemetrySummary"], json!({ "traceIds": [], "joinStatus": "not_applicable" }));
     assert_eq!(served["toolInventory"]["availability"], "unknown");
+    assert_eq!(
+        served["artifactSummary"],
+        json!({ "changes": 0, "recent": [], "availability": "not_applicable" })
+    );
     assert_eq!(served["history"], json!({ "hasMore": false }));
     assert_eq!(served["threads"][0]["status"], "idle");
+}
+
+#[test]
+fn a_session_with_something_below_it_says_that_its_sums_are_its_own() {
+    let usage = Usage { input_tokens: 3, cost_usd: Some(0.5), ..Default::default() };
+    let story = begun()
+        .then(turn("u1"), TurnStarted::default())
+        .then(turn("u1"), ModelCompleted { usage: Some(usage), calls: 0, ..Default::default() });
+    let mut models = session(&story);
+    let alone = serde_json::to_value(snapshot(&models, Window::default())).unwrap();
+    assert_eq!(alone["permissionState"]["availability"], "not_applicable");
+    for summary in ["routingLimitSummary", "permissionState", "sandboxState", "outputSummary"] {
+        assert_eq!(alone[summary].get("partial"), None, "{summary}");
+    }
+    assert_eq!(alone["routingLimitSummary"].get("costAvailability"), None);
+
+    let spawned = SubagentSpawned { status: SubagentStatus::Running, ..Default::default() };
+    let child = || SubagentScope { subagent: id("sub_1") };
+    models.apply("subagent:sub_1", &Fact::new(Timestamp(1), child(), spawned));
+    let served = serde_json::to_value(snapshot(&models, Window::default())).unwrap();
+    for summary in ["routingLimitSummary", "permissionState", "sandboxState", "outputSummary"] {
+        assert_eq!(served[summary]["partial"], true, "{summary}");
+    }
+    let routing = &served["routingLimitSummary"];
+    assert_eq!((&routing["costUsd"], &routing["costAvailability"]), (&json!(0.5), &json!("unknown")));
+    assert_eq!(served["permissionState"]["availability"], "unknown");
+
+    let waits = SubagentStatusChanged { status: SubagentStatus::WaitingInput, ..Default::default() };
+    models.apply("subagent:sub_1", &Fact::new(Timestamp(2), child(), waits));
+    let served = serde_json::to_value(snapshot(&models, Window::default())).unwrap();
+    let permission = &served["permissionState"];
+    assert_eq!((&permission["waitingBelow"], permission.get("availability")), (&json!(1), None));
+    assert_valid(&validators(), &served);
+}
+
+#[test]
+fn what_was_exported_of_a_session_is_served_and_its_threads_do_not_deny_it() {
+    let exported = |story: Story, name: &str, kind: &str| {
+        let reference = || Ref::parse(&format!("blob_{name}")).ok();
+        let changed = EvidenceChanged {
+            kind: Some(kind.into()),
+            pack_ref: reference().filter(|_| kind == "evidence"),
+            replay_ref: reference().filter(|_| kind == "replay"),
+            verification_outcomes: vec![VerificationOutcome {
+                name: "ends_are_told_once".into(),
+                status: "passed".into(),
+                ..Default::default()
+            }],
+            notes: vec!["looked at".into()],
+            ..Default::default()
+        };
+        story.then(EvidenceScope { evidence: id(name) }, changed)
+    };
+    let served = |story: &Story| serde_json::to_value(snapshot(&session(story), Window::default())).unwrap();
+    let nothing = served(&begun());
+    assert_eq!(nothing["evidenceSummary"], json!({ "availability": "not_applicable" }));
+    assert_eq!(nothing["threads"][0]["evidenceSummary"]["availability"], "not_applicable");
+
+    let whole = exported(begun(), "evid_1", "replay");
+    let said = served(&whole);
+    let evidence = &said["evidenceSummary"];
+    assert_eq!(evidence["recent"][0]["replayRef"], "blob_evid_1");
+    assert_eq!(evidence["verificationOutcomes"][0]["status"], "passed");
+    assert_eq!((&evidence["notes"], evidence.get("availability")), (&json!(1), None));
+    assert_eq!(said["threads"][0]["evidenceSummary"]["availability"], "unknown", "it is part of the session");
+
+    let own = exported(whole, "evid_2", "evidence").with::<ThreadId>("t1");
+    let said = served(&own);
+    let thread = &said["threads"][0]["evidenceSummary"];
+    assert_eq!((&thread["evidenceRefs"], thread.get("availability")), (&json!(["evid_2"]), None));
+    assert_valid(&validators(), &said);
+}
+
+#[test]
+fn the_traces_that_facts_named_last_are_served() {
+    let mut models = session(&begun());
+    let trace = |number: usize| Trace { trace_id: format!("{number:032x}").into(), span_id: None };
+    let delta = |name: &str| Fact::new(Timestamp(1), turn(name), ModelDelta::default());
+    for number in (0..12).chain([11, 5]) {
+        models.apply_traced("session:sess_1", &delta("u1"), Some(&trace(number)));
+    }
+    let telemetry =
+        serde_json::to_value(snapshot(&models, Window::default())).unwrap()["telemetrySummary"].clone();
+    let expected: Vec<_> = [4, 6, 7, 8, 9, 10, 11, 5].map(|number| format!("{number:032x}")).into();
+    assert_eq!(telemetry, json!({ "traceIds": expected, "joinStatus": "joined" }));
+
+    // What is below the session tells its own facts: whether they carry traces is not known here.
+    let mut models = session(&begun());
+    models.apply(
+        "task:task_1",
+        &Fact::new(Timestamp(1), TaskScope { task: id("task_1") }, TaskCreated::default()),
+    );
+    let telemetry = snapshot(&models, Window::default()).telemetry_summary;
+    assert_eq!((telemetry.trace_ids.len(), telemetry.join_status), (0, JoinStatus::Unknown));
 }
 
 /// A history with which the published example could have been served.
@@ -257,8 +357,81 @@ fn tools_processes_and_queues_are_served_from_the_session() {
     let environment = ExecutionEnvironment::of(&id("sess_1"), &view, Some(&id("t1")));
     assert_eq!(environment.active_processes[0].command, "ls -l");
     assert!(ExecutionEnvironment::of(&id("sess_1"), &view, Some(&id("t2"))).active_processes.is_empty());
-    let queue = QueueSnapshot::of(&id("sess_1"), &view.threads[0]);
-    assert!(queue.queued_turns.is_empty() && queue.active_turn_id.is_none());
+    let queue = QueueSnapshot::of(&view.threads[0]);
+    assert_eq!((queue.resume_state, queue.order.len(), queue.active_turn_id), (QueueState::Empty, 0, None));
+}
+
+#[test]
+fn a_queue_says_why_turns_wait_and_what_makes_it_go_on() {
+    let queued = TurnSubmitted {
+        status: TurnStatus::Queued,
+        source: "api".into(),
+        when_busy: Some(WhenBusy::Queue),
+        ..Default::default()
+    };
+    let story = begun().then(turn("u1"), TurnStarted::default()).then(turn("u2"), queued);
+    let read = |story: &Story| serde_json::to_value(snapshot(&session(story), Window::default())).unwrap();
+    let served = read(&story);
+    let thread = &served["threads"][0];
+    assert_eq!(
+        thread["queue"],
+        json!({ "resumeState": "behind_turn", "order": ["u2"], "activeTurnId": "u1" })
+    );
+    assert_eq!(
+        (&thread["queuedTurns"][0]["whenBusy"], &thread["queuedTurns"][0]["source"]),
+        (&json!("queue"), &json!("api"))
+    );
+    let codes = |thread: &Value| -> Vec<String> {
+        let found = thread["diagnostics"].as_array().unwrap().iter();
+        found.map(|found| found["code"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(codes(thread), ["queue_waits"]);
+
+    let scope = ActionScope { thread: id("t1"), turn: id("u1"), action: id("a1") };
+    let story = story.then(scope, ActionRequired { prompt: "?".into(), ..Default::default() });
+    let served = read(&story);
+    assert_eq!(served["threads"][0]["queue"]["resumeState"], "blocked");
+    assert_eq!(codes(&served["threads"][0]), ["decision_pending", "queue_waits"]);
+    assert_valid(&validators(), &served);
+
+    let failed = TurnFailed {
+        status: TurnStatus::Failed,
+        error: Failure::new("broken", "it broke"),
+        ..Default::default()
+    };
+    let served = read(&begun().then(turn("u1"), TurnStarted::default()).then(turn("u1"), failed));
+    let found = &served["threads"][0]["diagnostics"][0];
+    assert_eq!((&found["code"], &found["message"]), (&json!("last_turn_failed"), &json!("broken: it broke")));
+}
+
+#[test]
+fn the_newest_subagents_are_served_with_their_place_and_whether_they_can_go_on() {
+    let mut models = session(&begun());
+    for number in 0..4 {
+        let name = format!("sub_{number}");
+        let stream = format!("subagent:{name}");
+        let scope = || SubagentScope { subagent: id(&name) };
+        let spawned = SubagentSpawned {
+            status: SubagentStatus::Running,
+            parent_subagent_id: (number > 0).then(|| id("sub_0")),
+            ..Default::default()
+        };
+        let spawned =
+            Fact::new(Timestamp(1), scope(), spawned).with(id::<ThreadId>(&format!("thrd_{number}")));
+        models.apply(&stream, &spawned);
+        if number == 3 {
+            let failed = SubagentFailed { status: SubagentStatus::Failed, ..Default::default() };
+            models.apply(&stream, &Fact::new(Timestamp(2), scope(), failed));
+        }
+    }
+    let served = snapshot(&models, Window { subagents: 2, ..Window::default() });
+    let served = serde_json::to_value(served).unwrap()["subagentJobSummary"].clone();
+    let entry = |number: u32, status: &str, recoverable: bool| {
+        json!({ "subagentId": format!("sub_{number}"), "status": status, "recoverable": recoverable,
+            "parentSubagentId": "sub_0", "threadId": format!("thrd_{number}") })
+    };
+    assert_eq!(served["graph"], json!([entry(2, "running", false), entry(3, "failed", true)]));
+    assert_eq!((&served["partial"], &served["subagents"]["total"]), (&json!(true), &json!(4)));
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use crate::{
     fact::{
         Failure, Ref,
         payload::*,
-        scope::{AttemptScope, TaskScope},
+        scope::{ArtifactScope, AttemptScope, TaskScope},
         status::{AttemptStatus, TaskStatus},
     },
     view::{AttemptState, TaskView},
@@ -85,6 +85,26 @@ fn attempts_that_failed_stay_beside_the_one_that_succeeded() {
     assert_eq!(attempts, expected);
     assert!(view.ended_at.is_some() && view.last_error.is_none());
     assert_eq!(view.evidence_refs[0].as_str(), "evidence_1");
+}
+
+#[test]
+fn what_was_told_of_as_artifact_is_not_delivered_twice_when_the_task_is_completed() {
+    let refs: Vec<_> = (0..9).map(|number| Ref::parse(&format!("artf_{number}")).unwrap()).collect();
+    let completed =
+        || TaskCompleted { status: TaskStatus::Completed, artifacts: refs.clone(), ..Default::default() };
+    let told = refs.iter().fold(created(), |story, artifact| {
+        let changed = ArtifactChanged {
+            status: Some("delivered".into()),
+            artifact_ref: Some(artifact.clone()),
+            ..Default::default()
+        };
+        story.then(ArtifactScope { artifact: id(artifact.as_str()) }, changed)
+    });
+    let view = fold(&told.then(task(), completed()));
+    assert_eq!((view.artifacts.len(), view.artifacts_total), (TaskView::ARTIFACTS_MAX, 9));
+    assert!(view.artifacts.iter().all(|delivered| delivered.artifact.is_some()));
+    let view = fold(&created().then(task(), completed()));
+    assert_eq!((view.artifacts.len(), view.artifacts_total), (TaskView::ARTIFACTS_MAX, 9));
 }
 
 #[test]

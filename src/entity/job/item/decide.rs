@@ -9,11 +9,11 @@ use super::{ItemCommand, ItemReply, ItemState, JobItem, Work};
 use crate::{
     control::Error,
     entity::{Child, Close, Host, Message, Parent, Start},
-    exec::{Asked, Draft, Ending, NewRun, Response, Run, split_name},
+    exec::{Draft, Ending, NewRun, Response, Run, split_name},
     fact::{
         Ids,
         id::{Id, ThreadId, TurnId},
-        status::{SubagentStatus, TurnStatus},
+        status::SubagentStatus,
     },
 };
 
@@ -137,40 +137,24 @@ impl Step<'_> {
     fn respond(&mut self, response: Response) -> Result<(), Error> {
         let action = response.action.clone();
         let (asked, ending) = self.work.run.respond(response, &mut self.draft);
-        match asked {
-            Asked::Resolved => self.ended(ending),
-            Asked::NotOpen => {
-                return Err(Error::conflict("resolved", format!("the action {action} is resolved")));
-            }
-            Asked::NotOffered { decisions } => {
-                let message = format!("must be one of {}", decisions.join(", "));
-                return Err(Error::invalid("decision", message));
-            }
-        }
+        asked.taken(&action)?;
+        self.ended(ending);
         Ok(())
     }
 
     fn message(&mut self, from: &Address, message: Message) {
-        let run = &mut self.work.run;
         let ending = match message {
-            Message::GoOn { .. } => run.advance(&mut self.draft),
-            Message::Close(close) => return self.close(close),
-            Message::ChildEnded { parent, id, status, live, .. } => {
-                run.take_child_ended(parent.group, &id, (status, live), &mut self.draft)
+            Message::Close(close) => {
+                if Parent::is(self.work.parent.as_ref(), from) {
+                    self.close(close);
+                }
+                return;
             }
-            Message::ChildClosed { parent } => run.take_child_closed(parent.group, &mut self.draft),
             // Its job has settled with it, so nobody would ever close what goes on below it.
             Message::ChildReopened { .. } if self.work.closed => {
                 return self.draft.send(from.clone(), Message::Close(over()));
             }
-            Message::ChildReopened { parent, again } => {
-                run.take_child_reopened(parent.group, from, &again, &mut self.draft)
-            }
-            Message::Start(_)
-            | Message::Watch { .. }
-            | Message::Unwatch { .. }
-            | Message::DependencyEnded { .. }
-            | Message::Forget => None,
+            message => self.work.run.hear(from, message, &mut self.draft),
         };
         self.ended(ending);
     }
@@ -188,13 +172,7 @@ impl Step<'_> {
     /// The run has ended, and with it the attempt.
     fn ended(&mut self, ending: Option<Ending>) {
         let Some(ending) = ending else { return self.tell_closed() };
-        let status = match ending.status {
-            TurnStatus::Completed => SubagentStatus::Completed,
-            TurnStatus::Cancelled => SubagentStatus::Cancelled,
-            TurnStatus::TimedOut => SubagentStatus::TimedOut,
-            TurnStatus::Lost => SubagentStatus::Lost,
-            _ => SubagentStatus::Failed,
-        };
+        let status = SubagentStatus::from(ending.status);
         self.work.status = status;
         let live = self.work.run.children.live() > 0;
         self.work.closed = !live;
@@ -213,12 +191,8 @@ impl Step<'_> {
 
     /// Tells the job when the last of the children is closed after the attempt itself has ended.
     fn tell_closed(&mut self) {
-        let over = self.work.status.is_terminal() && self.work.run.children.live() == 0;
-        if over
-            && !std::mem::replace(&mut self.work.closed, true)
-            && let Some(Parent { address, slot }) = self.work.parent.clone()
-        {
-            self.draft.send(address, Message::ChildClosed { parent: slot });
+        if self.work.status.is_terminal() && self.work.run.children.live() == 0 {
+            Parent::tell_closed(self.work.parent.as_ref(), &mut self.work.closed, &mut self.draft);
         }
     }
 }

@@ -107,7 +107,7 @@ impl Entity for JobItem {
 
     fn event(&self, change: &Change<Option<Work>>, sequence: u64, moment: &Moment<'_>) -> Option<NewEvent> {
         match change {
-            Change::Told(fact) => Some(Host::event(fact, sequence, moment)),
+            Change::Told(fact, trace) => Some(Host::event(fact, trace.as_deref(), sequence, moment)),
             Change::Kept(_) => None,
         }
     }

@@ -4,7 +4,10 @@ use cadre_cluster::clock::Clock as _;
 
 use super::world::{World, count};
 use crate::{
-    control::args::{MissedRuns, Schedule},
+    control::{
+        Code,
+        args::{MissedRuns, Schedule},
+    },
     entity::job::{Spec, schedule::MADE_UP_MAX},
     fact::{payload::Payload, status::JobStatus},
 };
@@ -70,6 +73,16 @@ async fn p11_a_cancel_between_runs_ends_the_schedule() {
     let facts = world.check().await;
     tokio::time::sleep(std::time::Duration::from_millis(600)).await;
     assert_eq!(world.facts().await.len(), facts.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_of_a_job_that_has_never_run_is_pending_and_not_tried_again() {
+    let world = World::new().await;
+    let schedule = Some(Schedule { cron: Some("0 9 29 2 *".into()), ..Schedule::default() });
+    world.create(&["[]"], Spec { schedule, ..Spec::default() }).await.unwrap();
+    let refused = world.retry(0).await.unwrap_err();
+    assert_eq!((refused.code, &refused.details["status"]), (Code::Conflict, &"pending".into()));
+    assert_eq!(count(&world.check().await, "job.started"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

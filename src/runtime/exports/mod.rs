@@ -8,7 +8,7 @@ use cadre_cluster::feed::Cursor;
 use tokio::sync::SemaphorePermit;
 
 pub(super) use self::record::as_command;
-use super::{Request, Runtime, request::unreadable};
+use super::{Request, Runtime, failure::of_blob};
 use crate::{
     blob::BlobError,
     control::{
@@ -17,11 +17,11 @@ use crate::{
         result::{Answer, Exported},
     },
     export::{
-        About, Checks, Closing, Evidence, Full, KnownGap, Pack, Replay, Review, Scope, Sealed, Selection,
-        evidence, replay, review,
+        About, Checks, Closing, Evidence, Full, KnownGap, Pack, References, Replay, Review, Scope, Sealed,
+        Selection, evidence, replay, review,
     },
     fact::{
-        Ref,
+        Event, Ref,
         id::{BlobRef, EvidenceId, SessionId},
         payload::EvidenceChanged,
         time::Time,
@@ -30,8 +30,6 @@ use crate::{
 
 /// Exports at once: each may hold 100 MB of text.
 pub(super) const AT_ONCE_MAX: usize = 2;
-/// How many references are looked up.
-const LOOKED_UP_MAX: usize = 1_000;
 
 /// What is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +108,7 @@ impl Runtime {
             pack_ref: (kind == Kind::Evidence).then(|| reference.clone()),
             replay_ref: (kind == Kind::Replay).then(|| reference.clone()),
             review_ref: (kind == Kind::Review).then(|| reference.clone()),
+            trajectory_ref: None,
             verification_outcomes: sealed.verification,
             hash: Some(format!("sha256:{}", meta.hash)),
             notes: Vec::new(),
@@ -148,9 +147,13 @@ impl Runtime {
         scope: Scope,
         evidence: &EvidenceId,
     ) -> Result<(Vec<u8>, Sealed), Error> {
+        let mut selection = Selection::new(scope.clone());
+        if let Some(first) = self.first_of(request, session, &scope).await? {
+            selection.begins_with(&first);
+        }
         let (cursor, models) = match kind {
             Kind::Replay => {
-                let (cursor, models) = self.moment(request, session, &scope).await?;
+                let (cursor, models) = self.moment(request, session, &selection).await?;
                 (cursor, Some(models))
             }
             Kind::Evidence | Kind::Review => (self.end_of_feed(request, session).await?, None),
@@ -172,13 +175,13 @@ impl Runtime {
                 Box::new(Replay::new(&about, self.publisher().clone(), models).map_err(full)?)
             }
         };
-        let mut selection = Selection::new(scope);
-        let mut checks = Checks::default();
+        let (mut checks, mut references) = (Checks::default(), References::default());
         let trimmed = self
             .each_event(request, session, Cursor::START, cursor, |event, trimmed| {
                 checks.see(event, trimmed);
                 if selection.takes(event) {
                     checks.take(event);
+                    references.take(event);
                     pack.take(event).map_err(full)?;
                 }
                 Ok(())
@@ -197,22 +200,39 @@ impl Runtime {
             let reason = format!("{open} turns go on: this is how they stood at {cursor}");
             gaps.push(KnownGap::stale("outcomes", reason));
         }
-        let missing = self.missing(request, pack.references()).await?;
+        if references.omitted() > 0 {
+            let reason = format!("{} references were not looked up", references.omitted());
+            gaps.push(KnownGap::unknown("missing", reason));
+        }
+        let missing = self.missing(request, references.named()).await?;
         let verification = checks.outcomes(trimmed.is_some());
         let closing = Closing { selection, verification, gaps, missing };
         let sealed = Sealed::from(&closing);
         Ok((pack.finish(closing).map_err(full)?, sealed))
     }
 
+    /// The fact with which the thread or the turn of a scope begins, when there is one.
+    async fn first_of(
+        &self,
+        request: &Request<'_>,
+        session: &SessionId,
+        scope: &Scope,
+    ) -> Result<Option<Event>, Error> {
+        match (&scope.thread_id, &scope.turn_id) {
+            (Some(thread), _) => self.events_of(request, session, thread).await,
+            (None, Some(turn)) => self.first_event_of(request, session, turn).await,
+            (None, None) => Ok(None),
+        }
+    }
+
     /// Which blobs are referred to and not there any more.
-    async fn missing(&self, request: &Request<'_>, references: Vec<String>) -> Result<Vec<String>, Error> {
+    async fn missing(&self, request: &Request<'_>, references: &[BlobRef]) -> Result<Vec<String>, Error> {
         let mut missing = Vec::new();
-        for reference in references.into_iter().take(LOOKED_UP_MAX) {
-            let Ok(blob) = BlobRef::parse(&reference) else { continue };
-            match self.blobs.meta(&request.caller.tenant, &blob).await {
+        for blob in references {
+            match self.blobs.meta(&request.caller.tenant, blob).await {
                 Ok(_) => {}
-                Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => missing.push(reference),
-                Err(error) => return Err(unreadable(error)),
+                Err(BlobError::NotFound { .. } | BlobError::Expired { .. }) => missing.push(blob.to_string()),
+                Err(error) => return Err(of_blob(error)),
             }
         }
         Ok(missing)

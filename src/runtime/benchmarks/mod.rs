@@ -49,6 +49,7 @@ impl Runtime {
             started: self.clock.now(),
             told: None,
             result: None,
+            comparison: None,
             id,
         };
         if self.trial(request, &trial.id).await?.is_none()
