@@ -148,9 +148,9 @@ fn shown(text: &str) -> String {
 
 fn said(seconds: u64) -> String {
     match seconds {
-        _ if seconds % 86_400 == 0 => format!("{}d", seconds / 86_400),
-        _ if seconds % 3_600 == 0 => format!("{}h", seconds / 3_600),
-        _ if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        _ if seconds.is_multiple_of(86_400) => format!("{}d", seconds / 86_400),
+        _ if seconds.is_multiple_of(3_600) => format!("{}h", seconds / 3_600),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
         _ => format!("{seconds}s"),
     }
 }
