@@ -64,7 +64,7 @@ pub struct Args {
 
 /// Runs until stopped.
 pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
-    let Args { sources, roles, name, listen, data, access } = args;
+    let Args { sources, roles, name, listen, data, mut access } = args;
     let flags = [
         ("--roles", "node.roles", roles),
         ("--name", "node.name", name),
@@ -76,7 +76,7 @@ pub fn run(args: Args, json: bool) -> anyhow::Result<()> {
     let (mut config, layers) = sources.load(flags)?.context("the configuration cannot be used")?;
     let is_gateway = config.node.is(Role::Gateway);
     if is_gateway {
-        let access = access::Args { insecure: config.gateway.insecure, ..access };
+        access.insecure |= config.gateway.insecure;
         let served = access.check(config.gateway.listen)?;
         (config.gateway.http.access, config.gateway.http.tls) = (served.access, served.tls);
     }
