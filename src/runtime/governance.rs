@@ -113,7 +113,13 @@ impl Runtime {
             evaluated: Named(Box::new(evaluated)),
         };
         let address = request.address(kind::SESSION, args.session_id.as_str());
-        Ok(self.ask::<Session>(request, &address, &command).await?.cursor)
+        match self.ask::<Session>(request, &address, &command).await {
+            Err(error) => {
+                let (session, thread) = (&args.session_id, args.thread_id.as_ref());
+                Err(self.not_own_thread(request, session, thread, error).await)
+            }
+            Ok(called) => Ok(called.cursor),
+        }
     }
 
     pub(super) async fn resolve_permission(

@@ -50,7 +50,13 @@ impl Runtime {
         args: RollbackThread,
     ) -> Result<Answer<ThreadRolledBack>, Error> {
         let session_id = args.session_id.clone();
-        let found = settled(self.find_rollback(request, &args).await)?;
+        let found = match self.find_rollback(request, &args).await {
+            Err(error) => {
+                Err(self.not_own_thread(request, &session_id, args.thread_id.as_ref(), error).await)
+            }
+            found => found,
+        };
+        let found = settled(found)?;
         let FoundRollback { rollback, status, remaining } = self.first_found(request, found).await??;
         let result = ThreadRolledBack {
             session_id: session_id.clone(),
@@ -120,7 +126,12 @@ impl Runtime {
         args: CompactContext,
     ) -> Result<Answer<ContextCompacted>, Error> {
         let session_id = args.session_id.clone();
-        let found = settled(self.find_compaction(request, args).await)?;
+        let thread = args.thread_id.clone();
+        let found = match self.find_compaction(request, args).await {
+            Err(error) => Err(self.not_own_thread(request, &session_id, thread.as_ref(), error).await),
+            found => found,
+        };
+        let found = settled(found)?;
         let compaction = self.first_found(request, found).await??;
         let result = ContextCompacted {
             session_id: session_id.clone(),

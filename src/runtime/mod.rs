@@ -17,6 +17,7 @@ mod outside;
 pub mod reader;
 mod repair;
 mod request;
+mod runs;
 mod sessions;
 mod snapshots;
 mod span;

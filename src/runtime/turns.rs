@@ -93,12 +93,15 @@ impl Runtime {
         let input = (std::mem::take(&mut args.input), SENT_BYTES_MAX);
         let source = self.source(request, Some(&session), own, input).await?;
         let address = request.address(kind::SESSION, session.as_str());
-        if let Some(turn) = &args.turn_id
-            // What was answered under the key is answered again, as it was.
-            && !self.is_answered(request, &address).await?
-            && let Some(known) = self.submitted_before(request, &session, turn, &args, &source).await?
-        {
-            return Ok(Answer::read(known));
+        let named = (args.turn_id.as_ref(), args.thread_id.as_ref());
+        // What was answered under the key is answered again, as it was.
+        if named != (None, None) && !self.is_answered(request, &address).await? {
+            if let Some(turn) = &args.turn_id
+                && let Some(known) = self.submitted_before(request, &session, turn, &args, &source).await?
+            {
+                return Ok(Answer::read(known));
+            }
+            self.refuse_places_of_runs(request, &session, named).await?;
         }
         let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
@@ -165,14 +168,25 @@ impl Runtime {
             if let Some(other) = other.filter(|_| !request.repeated) {
                 return Err(session::not_of_thread(turn, other));
             }
+            // A run's own thread is none of the session's, and what is over needs no place.
+            if thread.is_some()
+                && thread == args.thread_id
+                && work.threads.iter().all(|own| Some(&own.id) != thread.as_ref())
+            {
+                args.thread_id = None;
+            }
             // What waits behind a turn that is over waits in its thread.
             over = thread.filter(|thread| work.threads.iter().any(|known| known.id == *thread));
         }
         if args.clear_queue && args.turn_id.is_some() && args.thread_id.is_none() {
             args.thread_id = self.first_found(request, over).await?;
         }
+        let named = args.thread_id.clone();
         let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
-        let called = self.ask::<Session>(request, &address, &command).await?;
+        let called = match self.ask::<Session>(request, &address, &command).await {
+            Err(error) => return Err(self.not_own_thread(request, &session, named.as_ref(), error).await),
+            Ok(called) => called,
+        };
         let Reply::Interrupted { thread, turn, removed } = called.reply else { return Err(unexpected()) };
         let mut result = Interrupted {
             session_id: session.clone(),
@@ -247,7 +261,13 @@ impl Runtime {
         }
         let address = request.address(kind::SESSION, args.session_id.as_str());
         let command = Command::Resume { thread: args.thread_id.clone(), by: request.by() };
-        let called = self.ask::<Session>(request, &address, &command).await?;
+        let called = match self.ask::<Session>(request, &address, &command).await {
+            Err(error) => {
+                let (session, thread) = (&args.session_id, Some(&args.thread_id));
+                return Err(self.not_own_thread(request, session, thread, error).await);
+            }
+            Ok(called) => called,
+        };
         let Reply::Resumed { turn, started, waits } = called.reply else { return Err(unexpected()) };
         let status = match turn {
             Some(_) if waits => ThreadStatus::Queued,
@@ -317,7 +337,7 @@ impl Runtime {
     ) -> Result<Error, Error> {
         let (_, work) = self.session(&self.store.begin(), request, session).await?;
         if !work.threads.iter().any(|known| known.id == *thread) {
-            return Ok(error);
+            return Ok(self.not_own_thread(request, session, Some(thread), error).await);
         }
         if work.threads.iter().any(|thread| thread.place_of(turn).is_some()) {
             return Ok(session::not_of_thread(turn, thread));

@@ -51,13 +51,14 @@ impl Runtime {
         }
         self.open_session(request, &session).await?;
         let parent = self.parent_of(request, &args).await?;
-        let turn = args.turn_id.clone();
+        let (turn, named) = (args.turn_id.clone(), args.thread_id.clone());
         let asked_of = self.ask_to_spawn(request, &session, parent, (Named(Box::new(args)), source)).await;
         let (spawned, cursor) = match asked_of {
             Err(error) if error.details.get("status").is_some_and(|status| status == "not_running") => {
                 return Err(self.not_running(request, &session, turn.as_ref(), error).await?);
             }
-            asked_of => asked_of?,
+            Err(error) => return Err(self.not_own_thread(request, &session, named.as_ref(), error).await),
+            Ok(asked_of) => asked_of,
         };
         let Spawned { subagent, thread, turn } = spawned;
         // The child hears of it from its parent; the caller may ask for it right away.
