@@ -473,8 +473,12 @@ impl Step<'_> {
 
     fn tell_changed(&mut self, index: usize, changed: QueueChanged) {
         let thread = &self.work.threads[index];
+        // What a turn hears is part of it, also where nothing but that turn is looked at.
+        let heard = changed.changed_turn_id.clone().filter(|_| changed.change == QueueChange::Steered);
+        let of = heard.map_or_else(Ids::default, |turn| Ids::default().with(turn));
         let queue = thread.queue.iter().map(|queued| queued.turn.clone()).collect();
-        self.draft.tell(ThreadScope { thread: thread.id.clone() }, QueueChanged { queue, ..changed });
+        let scope = ThreadScope { thread: thread.id.clone() };
+        self.draft.tell_within(&of, scope, QueueChanged { queue, ..changed });
     }
 }
 

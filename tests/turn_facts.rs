@@ -1,0 +1,46 @@
+//! What is told of turns that are steered, interrupt others or are resumed, and of scripts that cannot be run.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use cadre::{
+    fact::id::BlobRef,
+    replay::{ReplayCase, Verdict, fold},
+};
+use common::{Rig, count, input};
+use serde_json::{Value, json};
+
+const FOREVER: u64 = 600_000;
+
+fn named(session: &str, turn: &str, script: &Value, options: Value) -> Value {
+    json!({ "sessionId": session, "turnId": turn, "agent": "scripted", "input": input(script), "options": options })
+}
+
+#[tokio::test]
+async fn p5_a_steered_turn_that_is_exported_by_itself_folds_to_what_is_served() {
+    let rig = Rig::start().await;
+    let script = json!([{ "say": "a" }, { "sleep": FOREVER }]);
+    rig.call("submit_turn", named("sess_a", "turn_a", &script, json!({}))).await;
+    let steer = json!({ "sessionId": "sess_a", "agent": "scripted", "input": input(&json!([{ "say": "x" }])), "options": { "whenBusy": "steer" } });
+    assert_eq!(rig.call("submit_turn", steer).await["turnId"], "turn_a");
+    rig.call("interrupt_turn", json!({ "sessionId": "sess_a", "turnId": "turn_a" })).await;
+    let exported = rig.call("export_replay", json!({ "sessionId": "sess_a", "turnId": "turn_a" })).await;
+    let blob = BlobRef::parse(exported["ref"].as_str().unwrap()).unwrap();
+    let (content, _) = rig.runtime.blobs().read_all("local", &blob).await.unwrap();
+    let report = fold(&ReplayCase::parse(&content).unwrap());
+    assert_eq!(report.verdict, Verdict::Equal, "{report}");
+    let events = rig.checked("sess_a").await;
+    let steered = events.iter().find(|event| event["payload"]["change"] == "steered").unwrap();
+    assert_eq!(steered["turnId"], "turn_a", "it is among the events of the turn");
+    let of_turn = cadre::runtime::EventFilter {
+        turn: Some(cadre::fact::id::TurnId::parse("turn_a").unwrap()),
+        types: vec!["queue.changed".into()],
+        ..Default::default()
+    };
+    let (session, start) = (cadre::fact::id::SessionId::parse("sess_a").unwrap(), cadre::fact::Cursor::START);
+    let caller = cadre::runtime::Caller::local();
+    let page = rig.runtime.events(&caller, &session, start, 1_000, &of_turn).await.unwrap();
+    assert_eq!(page.events.len(), 1, "and is found by it");
+    rig.stop().await;
+}
