@@ -61,6 +61,11 @@ pub enum Effect {
         /// Which task.
         task: TaskId,
     },
+    /// Look whether a session takes new work.
+    IsOpen {
+        /// Which session.
+        session: SessionId,
+    },
     /// Remove what is kept apart for items of a job, and say which attempts were made at them.
     Remove {
         /// Which job.
@@ -104,6 +109,11 @@ pub enum Outcome {
     Cycle {
         /// Whether it does.
         found: bool,
+    },
+    /// Whether a session takes new work.
+    IsOpen {
+        /// Whether it does.
+        open: bool,
     },
     /// Nothing is kept apart for the items below `to` any more.
     Removed {

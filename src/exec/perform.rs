@@ -75,8 +75,8 @@ impl Engine {
             Effect::Watchers { .. } | Effect::Cycle { .. } => {
                 Err(EffectError::fatal("only a task looks at what it has to do with others"))
             }
-            Effect::Items { .. } | Effect::Remove { .. } => {
-                Err(EffectError::fatal("only a job fetches and removes its items"))
+            Effect::Items { .. } | Effect::IsOpen { .. } | Effect::Remove { .. } => {
+                Err(EffectError::fatal("only a job looks after its items and its schedule"))
             }
         }
     }

@@ -42,7 +42,8 @@ arguments! {
     }
 
     /// Closes a session for new work: it takes no turns, tasks, subagents, jobs or trials, and no further attempts of those
-    /// that it has. What runs goes on to its end and can be controlled, and the history can still be read.
+    /// that it has. What runs goes on to its end and can be controlled, and the history can still be read. Turns that wait
+    /// are withdrawn, as `cancelled`; a job with a schedule ends as `cancelled` at its next time.
     ArchiveSession {
         /// The session.
         session_id: SessionId,

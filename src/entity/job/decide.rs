@@ -99,6 +99,7 @@ pub(super) fn begin<'a>(
             runs: 0,
             closed: false,
             removed: None,
+            due: None,
         },
     };
     step.draft.cancel_timer("abandoned");
@@ -211,6 +212,7 @@ impl Step<'_> {
         match name {
             "retry" => self.work.retry_at = None,
             "load" => self.work.loading = false,
+            "open" => self.look(),
             "deadline" => self.time_out(),
             "expire" if self.work.closed => self.expire(),
             "schedule" if self.work.status == JobStatus::Scheduled => self.scheduled_time(false),
@@ -232,6 +234,9 @@ impl Step<'_> {
             let items = self.work.items;
             self.work.removed = Some(removal::clear(&mut self.draft, &self.work.id, below, items, result));
             return;
+        }
+        if id == self.open_name() {
+            return self.looked(result);
         }
         if !self.work.loading || id != self.load_name() {
             return;

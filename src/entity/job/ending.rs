@@ -19,6 +19,7 @@ impl Step<'_> {
         // Also when a run is closed because its time was over: no other follows.
         self.work.scheduled = None;
         self.draft.cancel_timer("schedule");
+        self.stop_looking();
         let message = reason.clone().unwrap_or_else(|| "it was cancelled".into());
         let error = Failure::new("cancelled", message);
         self.close(Finish { status: JobStatus::Cancelled, error, reason, by, told: 0 });

@@ -12,11 +12,11 @@ use cadre_cluster::{
 
 use super::{ItemRecord, JobItem, Loaded, Named, decode_view, kind, run_id};
 use crate::{
-    entity::records,
+    entity::{Session, records},
     exec::{Outcome, Run, Source},
     fact::{
         Failure,
-        id::{Id, ItemId, JobId},
+        id::{Id, ItemId, JobId, SessionId},
     },
     view::ItemView,
 };
@@ -67,6 +67,16 @@ pub async fn load(
         }
     }
     Ok(Outcome::Items(found))
+}
+
+/// Whether a session takes new work.
+pub async fn is_open(store: &Store, tenant: &str, session: &SessionId) -> Result<Outcome, EffectError> {
+    let address = Address::new(tenant, kind::SESSION, session.as_str()).map_err(unreadable)?;
+    let stored = store.begin().snapshot_get(&keys::state(&address)).await.map_err(unreadable)?;
+    let read = |stored: Bytes| read_entity::<Session>(&stored).map(|(_, state)| state);
+    let state = stored.map(read).transpose().map_err(|error| EffectError::fatal(error.to_string()))?;
+    let is_archived = state.and_then(|state| state.work).is_some_and(|work| work.archived);
+    Ok(Outcome::IsOpen { open: !is_archived })
 }
 
 /// What an item is given.

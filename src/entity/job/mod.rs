@@ -8,9 +8,9 @@
 //!
 //! A run of a job is over when every item has ended. The job is `completed` when every item is, and `failed` when any
 //! ended otherwise; the counts say how many. With a [schedule] it is `scheduled` between runs and ends with a cancel,
-//! after `maxRuns`, or when no time is left. Each run begins with `job.started` and takes all items anew; the attempts of
-//! an item are numbered through all runs, and the retry policy counts within one. A run that is due while the former goes
-//! on is a missed one.
+//! after `maxRuns`, when no time is left, or at its next time after its session was archived. Each run begins with
+//! `job.started` and takes all items anew; the attempts of an item are numbered through all runs, and the retry policy counts
+//! within one. A run that is due while the former goes on is a missed one.
 //!
 //! `retry_job_item` opens a job that has ended: it is told as `job.started` again, and ends with a further terminal fact.
 //! An item that waits to be tried again, or whose children live on, keeps its slot; so what a job holds is bounded by its
@@ -166,6 +166,9 @@ impl Entity for Job {
         match effect {
             Effect::Items { job, ranges, again } => {
                 load::load(&self.store, context.address.tenant(), &job, &ranges, again).await
+            }
+            Effect::IsOpen { session } => {
+                load::is_open(&self.store, context.address.tenant(), &session).await
             }
             Effect::Remove { job, from, to } => {
                 let blobs = self.host.engine.blobs.as_ref();

@@ -1,10 +1,14 @@
 //! The runs of a job: one, or one for each time of its schedule.
 
-use cadre_cluster::clock::Timestamp;
+use cadre_cluster::{
+    clock::Timestamp,
+    host::{EffectPolicy, EffectResult},
+};
 
 use super::{Counts, decide::Step, schedule::Plan};
 use crate::{
     entity::{Message, Parent, Reopened},
+    exec::{Effect, Outcome},
     fact::{Time, payload::JobStarted, status::JobStatus},
 };
 
@@ -27,6 +31,9 @@ impl Step<'_> {
     /// A job that is over goes on with items that are tried again.
     pub(super) fn reopen(&mut self) {
         self.draft.cancel_timer("schedule"); // looked at again when it is over
+        if let Some(due) = self.stop_looking() {
+            self.work.scheduled = Some(due);
+        }
         self.draft.cancel_timer("expire");
         if std::mem::replace(&mut self.work.closed, false)
             && let Some(Parent { address, slot }) = self.work.parent.clone()
@@ -81,9 +88,53 @@ impl Step<'_> {
         let taken = plan.take(due, self.draft.now, busy);
         self.work.scheduled = taken.next;
         match (taken.run, taken.next) {
-            (Some(at), _) => self.begin_run(Some(at)),
+            (Some(at), _) => {
+                self.work.due = Some(at);
+                self.look();
+            }
             (None, Some(next)) => self.draft.set_timer("schedule", next),
             (None, None) => self.end(None),
         }
+    }
+
+    pub(super) fn open_name(&self) -> String {
+        format!("open/{}", self.work.loads)
+    }
+
+    /// A run that is due is new work: it begins if the session still takes any.
+    pub(super) fn look(&mut self) {
+        if self.work.due.is_some() {
+            self.work.loads += 1;
+            let effect = Effect::IsOpen { session: self.work.session.clone() };
+            let policy = EffectPolicy { attempts_max: 10, ..EffectPolicy::default() };
+            self.draft.start_effect(self.open_name(), effect, policy);
+        }
+    }
+
+    /// It was looked at.
+    pub(super) fn looked(&mut self, result: EffectResult<Outcome>) {
+        let Some(due) = self.work.due.take() else { return };
+        match result {
+            EffectResult::Done(Outcome::IsOpen { open: true }) => {
+                self.begin_run(Some(due));
+                self.go();
+            }
+            EffectResult::Done(Outcome::IsOpen { open: false }) => {
+                self.cancel(Some("the session was archived".into()), "archive".into());
+            }
+            // The store will be there again.
+            _ => {
+                self.work.due = Some(due);
+                self.draft.set_timer("open", self.draft.now.in_ms(1_000));
+            }
+        }
+    }
+
+    /// A run that is due is not looked at any more.
+    pub(super) fn stop_looking(&mut self) -> Option<Timestamp> {
+        let due = self.work.due.take()?;
+        self.draft.cancel_effect(self.open_name());
+        self.draft.cancel_timer("open");
+        Some(due)
     }
 }

@@ -69,6 +69,9 @@ pub struct Work {
     /// Set once it has been over for so long that its items go: every item below is removed.
     #[serde(default)]
     pub removed: Option<u32>,
+    /// The time whose run begins if the session still takes new work, which is being looked at.
+    #[serde(default)]
+    pub due: Option<Timestamp>,
 }
 
 /// How many items have ended how.

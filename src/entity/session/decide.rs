@@ -181,6 +181,7 @@ impl Step<'_> {
                     let archived =
                         SessionUpdated { status: Some(SessionStatus::Archived), ..Default::default() };
                     self.draft.tell(SessionScope {}, archived);
+                    self.withdraw_waiting();
                 }
                 Ok(Reply::Done)
             }

@@ -28,7 +28,7 @@ impl Step<'_> {
         // Of a turn that is nowhere any more nobody knows here what waited behind it.
         let index = of_turn.or(named).or_else(|| runs().filter(|_| args.turn_id.is_none()));
         let removed = match index.filter(|_| args.clear_queue) {
-            Some(index) => self.clear_queue(index, by),
+            Some(index) => self.clear_queue(index, "the queue was cleared", by),
             None => Vec::new(),
         };
         let reason = args.reason.as_deref().unwrap_or("interrupted");
@@ -83,11 +83,18 @@ impl Step<'_> {
         self.ended(index, ending);
     }
 
-    fn clear_queue(&mut self, index: usize, by: &str) -> Vec<TurnId> {
+    /// Turns that wait are new work: an archived session begins none of them.
+    pub(super) fn withdraw_waiting(&mut self) {
+        for index in 0..self.work.threads.len() {
+            self.clear_queue(index, "the session was archived", "archive");
+        }
+    }
+
+    fn clear_queue(&mut self, index: usize, reason: &str, by: &str) -> Vec<TurnId> {
         let cleared: Vec<TurnId> =
             self.work.threads[index].queue.drain(..).map(|queued| queued.turn).collect();
         for turn in &cleared {
-            self.cancel_queued(index, turn, TurnStatus::Cancelled, Some("the queue was cleared"), by);
+            self.cancel_queued(index, turn, TurnStatus::Cancelled, Some(reason), by);
         }
         if !cleared.is_empty() {
             self.tell_queue(index, QueueChange::Cleared, None, None);
