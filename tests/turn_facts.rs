@@ -44,3 +44,39 @@ async fn p5_a_steered_turn_that_is_exported_by_itself_folds_to_what_is_served() 
     assert_eq!(page.events.len(), 1, "and is found by it");
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn a_thread_that_is_resumed_gets_past_what_fails_only_so_often() {
+    let mut rig = Rig::start().await;
+    let script = json!([
+        { "say": "attempt {{attempt}}" },
+        { "fail": { "message": "not yet", "retryable": false, "times": 2 } },
+        { "say": "past it" }
+    ]);
+    let failed = rig.run("sess_a", script).await;
+    assert_eq!(failed["type"], "turn.failed");
+    let resume = json!({ "sessionId": "sess_a", "threadId": failed["threadId"] });
+    let second = rig.call("resume_thread", resume.clone()).await;
+    assert_eq!(rig.turn_over("sess_a", second["turnId"].as_str().unwrap()).await["type"], "turn.failed");
+    rig = rig.crash().await;
+    // Also when the resumed turn has to wait: twelve run at once.
+    for number in 0..12 {
+        let mut busy = named("sess_a", &format!("turn_{number}"), &json!([{ "sleep": FOREVER }]), json!({}));
+        busy["threadId"] = format!("thrd_{number}").into();
+        rig.call("submit_turn", busy).await;
+    }
+    let third = rig.call("resume_thread", resume).await;
+    assert_eq!(third["status"], "queued");
+    rig.call("interrupt_turn", json!({ "sessionId": "sess_a", "turnId": "turn_0" })).await;
+    let over = rig.turn_over("sess_a", third["turnId"].as_str().unwrap()).await;
+    assert_eq!(over["type"], "turn.completed", "{over:#}");
+    let events = rig.checked("sess_a").await;
+    let deltas = events.iter().filter(|event| event["type"] == "model.delta");
+    let said: Vec<&str> = deltas.map(|event| event["payload"]["text"].as_str().unwrap()).collect();
+    assert_eq!(
+        said,
+        ["attempt 1", "attempt 2", "attempt 3", "past it"],
+        "what was done before is done again"
+    );
+    rig.stop().await;
+}

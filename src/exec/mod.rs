@@ -31,5 +31,7 @@ pub use hook::{Hook, HookPoint, HookRequest, Verdict};
 pub use permission::{Permission, PermissionRequest, Permit, Ruling};
 pub use provider::{Answer, ModelError, ModelRequest, Provider, Stop};
 pub use router::{Route, Router, RoutingRequest};
-pub use run::{Asked, Ending, History, NewRun, Response, Run, STEP_RETRIES_MAX, Source, split_name};
+pub use run::{
+    Asked, Ending, Failures, History, NewRun, Response, Run, STEP_RETRIES_MAX, Source, split_name,
+};
 pub use tool::{Tool, ToolContext, ToolError, ToolReturn, ToolSpec};

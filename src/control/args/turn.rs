@@ -93,8 +93,9 @@ arguments! {
         clear_queue: bool,
     }
 
-    /// Lets a thread go on that stopped: after a failure, a lost worker, or a restart. What was completed is not done
-    /// again.
+    /// Lets a thread go on whose last turn did not complete: it failed, was cancelled, timed out or was lost. A new turn
+    /// is given the same input, with the attempts counted on: whatever the agent does is done again, and what is meant to
+    /// fail only so often has failed so often already. After a restart nothing has to be resumed: turns go on by themselves.
     ResumeThread {
         /// The session.
         session_id: SessionId,

@@ -433,6 +433,7 @@ impl Step<'_> {
                 budget: run.budget(self.draft.engine),
                 turn: Some(run.turn.clone()),
                 model: run.model_asked().map(str::to_owned),
+                failures: run.failures().clone(),
             });
             if run.children.live() > 0 {
                 thread.lingering.push(run.remains());

@@ -35,7 +35,7 @@ use crate::{
         Error,
         args::{CreateSession, InterruptTurn, SpawnSubagent, SubmitTurn, UpdateSession},
     },
-    exec::{Budget, Change, Children, Effect, Outcome, Response, Run, Source},
+    exec::{Budget, Change, Children, Effect, Failures, Outcome, Response, Run, Source},
     fact::{
         id::{SessionId, SubagentId, ThreadId, TurnId},
         payload::PermissionEvaluated,
@@ -155,6 +155,9 @@ pub struct Queued {
     /// What it may use up.
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// What failed how often in the attempts before.
+    #[serde(default)]
+    pub failures: Failures,
 }
 
 /// Input whose turn did not complete.
@@ -175,6 +178,9 @@ pub struct Unfinished {
     /// Which model of the agent it was to ask, if anybody cared.
     #[serde(default)]
     pub model: Option<String>,
+    /// What failed how often, in all attempts.
+    #[serde(default)]
+    pub failures: Failures,
 }
 
 /// What a caller asks of a session.

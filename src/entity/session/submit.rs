@@ -4,7 +4,7 @@ use super::{NamedTurn, Queued, Reply, Unfinished, decide::Step};
 use crate::{
     control::{Code, Error, args::SubmitTurn},
     entity::records,
-    exec::{Budget, History, NewRun, Run, STEP_RETRIES_MAX, Source},
+    exec::{Budget, Failures, History, NewRun, Run, STEP_RETRIES_MAX, Source},
     fact::{
         Fact, Failure, Ids, Part,
         id::{ThreadId, TurnId},
@@ -103,6 +103,7 @@ impl Step<'_> {
             deadline: options.deadline_ms.map(|ms| self.draft.now.in_ms(ms)),
             attempt: 1,
             budget: options.budget.map(Budget::from),
+            failures: Failures::default(),
         };
         let submitted = TurnSubmitted {
             source: from.to_owned(),
@@ -317,7 +318,7 @@ impl Step<'_> {
             history,
             deadline: queued.deadline,
         };
-        let mut run = Run::begin(new, "queue", true, &mut self.draft);
+        let mut run = Run::begin(new, "queue", true, &mut self.draft).knowing(queued.failures);
         let ending = run.advance(&mut self.draft);
         self.work.threads[index].run = Some(run);
         if let Some(ending) = ending {
@@ -344,7 +345,7 @@ impl Step<'_> {
         if let Some(run) = &self.work.threads[index].run {
             return Ok(Reply::Resumed { turn: Some(run.turn.clone()), started: false, waits: false });
         }
-        let Some(Unfinished { agent, source, attempt, budget, model, .. }) =
+        let Some(Unfinished { agent, source, attempt, budget, model, failures, .. }) =
             self.work.threads[index].unfinished.take()
         else {
             return Ok(Reply::Resumed { turn: None, started: false, waits: false });
@@ -368,6 +369,7 @@ impl Step<'_> {
             deadline: None,
             attempt: attempt + 1,
             budget,
+            failures,
         };
         // What nobody has asked for under this name is another turn than whatever is submitted under it.
         self.remember(&turn, index, 0, None);

@@ -79,7 +79,7 @@ pub struct Run {
     position: Vec<u32>,
     request: Option<Request>,
     /// How often the model failed at a position, in all attempts.
-    failures: VecDeque<(u64, u32)>,
+    failures: Failures,
     /// How often the request of this moment has failed in this attempt.
     tries: u32,
     retries_max: u32,
@@ -97,6 +97,9 @@ pub struct Run {
     #[serde(default)]
     model_asked: Option<String>,
 }
+
+/// How often the model failed where, as hashes of positions: the last few of them.
+pub type Failures = VecDeque<(u64, u32)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Phase {
@@ -140,6 +143,11 @@ impl Run {
     /// The model that somebody asked for, if anybody did.
     pub fn model_asked(&self) -> Option<&str> {
         self.model_asked.as_deref()
+    }
+
+    /// How often its model failed where, in this attempt and those before.
+    pub fn failures(&self) -> &Failures {
+        &self.failures
     }
 
     /// Whether it is over.

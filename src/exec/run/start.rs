@@ -1,10 +1,8 @@
 //! What a run is made of, and what is left of it.
 
-use std::collections::VecDeque;
-
 use cadre_cluster::clock::Timestamp;
 
-use super::{History, Phase, Run, Source};
+use super::{Failures, History, Phase, Run, Source};
 use crate::{
     exec::{Budget, Children, Draft, Used},
     fact::{
@@ -64,7 +62,7 @@ impl Run {
             provider: None,
             position: Vec::new(),
             request: None,
-            failures: VecDeque::new(),
+            failures: Failures::new(),
             tries: 0,
             retries_max: new.retries_max,
             budget: budget.within(new.budget),
@@ -123,6 +121,11 @@ impl Run {
         self.children = former.children.clone();
         self.children.forget_order();
         self
+    }
+
+    /// Another attempt at the same work, of which no more is kept than what has failed how often.
+    pub fn knowing(self, failures: Failures) -> Self {
+        Self { failures, ..self }
     }
 
     /// Without what it was given: it will not run again.
