@@ -158,3 +158,32 @@ async fn what_was_submitted_under_a_name_is_a_conflict_with_anything_else_under_
     rig.checked("sess_a").await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn ids_of_attempts_at_items_are_in_the_order_of_time_and_no_two_jobs_have_the_same() {
+    let job = json!({ "sessionId": "sess_a", "jobId": "fixedjob", "agent": "scripted", "instruction": "i",
+        "retryPolicy": { "maxAttempts": 2, "backoffMs": 1, "maxBackoffMs": 1 },
+        "items": [{ "itemId": "i", "input": input(&json!([{ "fail": { "retryable": true, "times": 1 } }])) }] });
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let rig = Rig::start().await;
+        let earlier = rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+        let earlier = earlier["threadId"].as_str().unwrap().trim_start_matches("thrd_").to_owned();
+        rig.call("create_job", job.clone()).await;
+        rig.until("sess_a", |event| event["type"] == "job.completed").await;
+        let events = rig.checked("sess_a").await;
+        let began = events.iter().filter(|event| event["type"] == "turn.started");
+        let turns: Vec<&str> = began.map(|event| event["turnId"].as_str().unwrap()).collect();
+        assert_eq!(turns.len(), 2, "an attempt, and another: {turns:?}");
+        for turn in turns {
+            let suffix = turn.trim_start_matches("turn_");
+            assert_eq!(suffix.len(), 26, "{turn}");
+            assert!(suffix[..10] >= earlier[..10], "{turn} is not older than its session, of {earlier}");
+            seen.push(turn.to_owned());
+        }
+        rig.stop().await;
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "two servers make different ids of the same job: {seen:?}");
+}

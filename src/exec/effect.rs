@@ -48,6 +48,9 @@ pub enum Effect {
         ranges: Vec<(u32, u32)>,
         /// Whether they ran before, and what that left matters.
         again: bool,
+        /// What the ids of their attempts come from.
+        #[serde(default)]
+        base: Option<String>,
     },
     /// Look for those who wait for a task.
     Watchers {

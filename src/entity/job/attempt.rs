@@ -73,6 +73,6 @@ impl Step<'_> {
     /// The slot of an item, if it is this attempt that speaks.
     fn slot_of(&self, from: &Address, index: u32) -> Option<Slot> {
         let slot = self.work.slots.get(index).copied()?;
-        (run_id(&self.work.id, index, slot.attempt).as_str() == from.id()).then_some(slot)
+        (run_id(self.work.base(), index, slot.attempt).as_str() == from.id()).then_some(slot)
     }
 }

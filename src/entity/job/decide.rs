@@ -13,7 +13,7 @@ use crate::{
     entity::{Host, Message, Parent, records},
     exec::{Draft, Outcome},
     fact::{
-        id::JobId,
+        id::{Id, JobId, RunId},
         payload::JobCreated,
         status::{ItemStatus, JobStatus},
     },
@@ -99,9 +99,12 @@ pub(super) fn begin<'a>(
             runs: 0,
             closed: false,
             removed: None,
+            base: None,
             due: None,
         },
     };
+    let base: RunId = step.draft.ids.next();
+    step.work.base = Some(base.suffix().to_owned());
     step.draft.cancel_timer("abandoned");
     step.tell(created);
     step.draft.set_record(records::job(&session, &id), &[][..]);
@@ -232,7 +235,9 @@ impl Step<'_> {
     fn effect(&mut self, id: &str, result: EffectResult<Outcome>) {
         if let Some(below) = self.work.removed.filter(|below| id == removal::name(*below)) {
             let items = self.work.items;
-            self.work.removed = Some(removal::clear(&mut self.draft, &self.work.id, below, items, result));
+            let (job, base) = (&self.work.id, self.work.base());
+            let removed = removal::clear(&mut self.draft, (job, base), below, items, result);
+            self.work.removed = Some(removed);
             return;
         }
         if id == self.open_name() {

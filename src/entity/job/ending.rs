@@ -69,7 +69,7 @@ impl Step<'_> {
                     self.draft.go_on(Message::GoOn { turn: None });
                     break;
                 }
-                let run = run_id(&self.work.id, slot.index, slot.attempt);
+                let run = run_id(self.work.base(), slot.index, slot.attempt);
                 let to = self.draft.peer(kind::ITEM, run.as_str());
                 let close = Close { reason: finish.reason.clone(), by: finish.by.clone() };
                 self.draft.send(to, Message::Close(close));

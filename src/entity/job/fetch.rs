@@ -42,7 +42,7 @@ impl Step<'_> {
     fn fetch(&mut self, ranges: Vec<(u32, u32)>, again: bool) {
         self.work.loading = true;
         self.work.loads += 1;
-        let effect = Effect::Items { job: self.work.id.clone(), ranges, again };
+        let effect = Effect::Items { job: self.work.id.clone(), ranges, again, base: self.work.base.clone() };
         let policy = EffectPolicy { attempts_max: 10, ..EffectPolicy::default() };
         self.draft.start_effect(self.load_name(), effect, policy);
     }

@@ -96,9 +96,9 @@ impl Step<'_> {
         self.work.slots.put(slot);
         if slot.attempt > 1 {
             // What it left is known; a job that runs every minute must not leave more behind each time.
-            removal::forget(&mut self.draft, &self.work.id, index, slot.attempt - 1);
+            removal::forget(&mut self.draft, self.work.base(), index, slot.attempt - 1);
         }
-        let run = run_id(&self.work.id, index, slot.attempt);
+        let run = run_id(self.work.base(), index, slot.attempt);
         let to = self.draft.peer(kind::ITEM, run.as_str());
         let retries_max = if self.work.spec.retry_policy.is_some() { 0 } else { STEP_RETRIES_MAX };
         let spec = ItemSpec {

@@ -34,7 +34,7 @@ const FORMER_BYTES_MAX: usize = 4 * 1024;
 pub async fn load(
     store: &Store,
     tenant: &str,
-    job: &JobId,
+    (job, base): (&JobId, &str),
     ranges: &[(u32, u32)],
     again: bool,
 ) -> Result<Outcome, EffectError> {
@@ -51,7 +51,7 @@ pub async fn load(
                 None => None,
             };
             let former = match &view {
-                Some(view) if again => former(&tx, tenant, job, index, view).await?,
+                Some(view) if again => former(&tx, tenant, base, index, view).await?,
                 _ => None,
             };
             let (item, input) = input(inputs.get(&index), index);
@@ -103,11 +103,11 @@ fn input(stored: Option<&Bytes>, index: u32) -> (ItemId, Result<Source, Failure>
 async fn former(
     tx: &Transaction,
     tenant: &str,
-    job: &JobId,
+    base: &str,
     index: u32,
     view: &ItemView,
 ) -> Result<Option<Box<Run>>, EffectError> {
-    let run = run_id(job, index, view.attempts_total);
+    let run = run_id(base, index, view.attempts_total);
     let address = Address::new(tenant, kind::ITEM, run.as_str()).map_err(unreadable)?;
     let Some(stored) = tx.snapshot_get(&keys::state(&address)).await.map_err(unreadable)? else {
         return Ok(None);

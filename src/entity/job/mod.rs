@@ -58,7 +58,7 @@ use super::{Host, Message, Named, kind};
 use crate::{
     control::Error,
     exec::{Change, Effect, Outcome},
-    fact::id::{Id, JobId, RunId, child_suffix},
+    fact::id::{Id, RunId, child_suffix},
     view::JobView,
 };
 
@@ -100,14 +100,15 @@ pub enum Kept {
 
 cadre_cluster::stored! { State: "job" = 2, Command: "job command", Reply: "job reply" }
 
-/// What the ids of an attempt of an item end in: its run, its thread and its turn.
-pub fn run_suffix(job: &JobId, index: u32, attempt: u32) -> String {
-    child_suffix(job.suffix(), u64::from(index) << 32 | u64::from(attempt))
+/// What the ids of an attempt of an item end in: its run, its thread and its turn. The base is the job's own secret, and
+/// not its id, which everybody knows: nobody can say before what an attempt will be called.
+pub fn run_suffix(base: &str, index: u32, attempt: u32) -> String {
+    child_suffix(base, u64::from(index) << 32 | u64::from(attempt))
 }
 
 /// The entity that makes an attempt is called like its run.
-pub fn run_id(job: &JobId, index: u32, attempt: u32) -> RunId {
-    RunId::with_suffix(&run_suffix(job, index, attempt))
+pub fn run_id(base: &str, index: u32, attempt: u32) -> RunId {
+    RunId::with_suffix(&run_suffix(base, index, attempt))
 }
 
 #[async_trait]
@@ -164,8 +165,9 @@ impl Entity for Job {
 
     async fn perform(&self, effect: Effect, context: EffectContext) -> Result<Outcome, EffectError> {
         match effect {
-            Effect::Items { job, ranges, again } => {
-                load::load(&self.store, context.address.tenant(), &job, &ranges, again).await
+            Effect::Items { job, ranges, again, base } => {
+                let base = base.as_deref().unwrap_or(job.suffix());
+                load::load(&self.store, context.address.tenant(), (&job, base), &ranges, again).await
             }
             Effect::IsOpen { session } => {
                 load::is_open(&self.store, context.address.tenant(), &session).await

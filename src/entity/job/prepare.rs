@@ -18,7 +18,7 @@ use crate::{
     exec::{Budget, Draft, Outcome},
     fact::{
         Failure,
-        id::{JobId, SessionId},
+        id::{Id, JobId, SessionId},
         status::{JobStatus, SubagentStatus},
     },
 };
@@ -184,7 +184,7 @@ fn removed(
 ) -> Decision<Job> {
     let mut draft = Draft::new(&host.engine, known.session.clone(), moment);
     let below = known.removed.unwrap_or(0);
-    let kept = match removal::clear(&mut draft, &id, below, known.items, result) {
+    let kept = match removal::clear(&mut draft, (&id, id.suffix()), below, known.items, result) {
         below if below >= known.items => Kept::Nothing,
         below => Kept::Preparation(Preparation { removed: Some(below), ..known.clone() }),
     };

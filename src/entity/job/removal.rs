@@ -38,7 +38,7 @@ pub(super) fn look(draft: &mut Draft<'_>, job: &JobId, below: u32, items: u32) {
 /// Removes those that were looked at, and has the next ones looked at. Says how many are gone in all.
 pub(super) fn clear(
     draft: &mut Draft<'_>,
-    job: &JobId,
+    (job, base): (&JobId, &str),
     below: u32,
     items: u32,
     result: EffectResult<Outcome>,
@@ -52,7 +52,7 @@ pub(super) fn clear(
         draft.clear_record(records::item_view(job, index));
     }
     for (index, attempt) in attempts {
-        forget(draft, job, index, attempt);
+        forget(draft, base, index, attempt);
     }
     if to < items {
         look(draft, job, to, items);
@@ -61,8 +61,8 @@ pub(super) fn clear(
 }
 
 /// Tells an attempt that nobody needs it any more.
-pub(super) fn forget(draft: &mut Draft<'_>, job: &JobId, index: u32, attempt: u32) {
-    let to = draft.peer(kind::ITEM, run_id(job, index, attempt).as_str());
+pub(super) fn forget(draft: &mut Draft<'_>, base: &str, index: u32, attempt: u32) {
+    let to = draft.peer(kind::ITEM, run_id(base, index, attempt).as_str());
     draft.send(to, Message::Forget);
 }
 

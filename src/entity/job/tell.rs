@@ -19,7 +19,7 @@ use crate::{
 impl Step<'_> {
     /// An attempt begins. `view` is how the item stood before, if it ever began.
     pub(super) fn tell_started(&mut self, slot: Slot, item: &ItemId, view: Option<ItemView>) {
-        let suffix = run_suffix(&self.work.id, slot.index, slot.attempt);
+        let suffix = run_suffix(self.work.base(), slot.index, slot.attempt);
         let started = JobItemStarted {
             status: ItemStatus::Running,
             attempt: slot.attempt,
@@ -103,7 +103,7 @@ impl Step<'_> {
     ) {
         let mut ids = self.ids();
         if let Some(attempt) = attempt {
-            let suffix = run_suffix(&self.work.id, index, attempt);
+            let suffix = run_suffix(self.work.base(), index, attempt);
             ids = ids
                 .with(RunId::with_suffix(&suffix))
                 .with(ThreadId::with_suffix(&suffix))

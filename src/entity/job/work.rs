@@ -10,7 +10,7 @@ use crate::{
     entity::{Lineage, Named, Parent},
     fact::{
         Failure,
-        id::{JobId, SessionId},
+        id::{Id, JobId, SessionId},
         status::{ItemStatus, JobStatus},
     },
 };
@@ -69,9 +69,19 @@ pub struct Work {
     /// Set once it has been over for so long that its items go: every item below is removed.
     #[serde(default)]
     pub removed: Option<u32>,
+    /// What the ids of attempts come from, which nobody else knows; those of older jobs come from the job's id.
+    #[serde(default)]
+    pub base: Option<String>,
     /// The time whose run begins if the session still takes new work, which is being looked at.
     #[serde(default)]
     pub due: Option<Timestamp>,
+}
+
+impl Work {
+    /// What the ids of attempts come from.
+    pub fn base(&self) -> &str {
+        self.base.as_deref().unwrap_or(self.id.suffix())
+    }
 }
 
 /// How many items have ended how.

@@ -246,7 +246,8 @@ impl World {
 
     /// Whether anything is stored of an attempt.
     pub async fn has_attempt(&self, index: u32, attempt: u32) -> bool {
-        let run = run_id(&self.job, index, attempt);
+        let (state, _) = self.state().await;
+        let run = run_id(state.work.unwrap().base(), index, attempt);
         let address = Address::new(TENANT, kind::ITEM, run.as_str()).unwrap();
         self.store.begin().snapshot_get(&keys::state(&address)).await.unwrap().is_some()
     }
