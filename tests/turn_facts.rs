@@ -80,3 +80,31 @@ async fn a_thread_that_is_resumed_gets_past_what_fails_only_so_often() {
     );
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn p10_a_step_of_two_kinds_runs_neither_and_nothing_of_its_script() {
+    let rig = Rig::start().await;
+    let first = json!({ "tool": "echo", "args": {} });
+    for (step, reason) in [
+        (json!({ "tool": "echo", "args": {}, "approve": { "prompt": "may I?" } }), "tool and approve"),
+        (json!({ "say": "x", "sleep": 1 }), "say and sleep"),
+        (json!({ "tools": [{ "tool": "echo", "approve": { "prompt": "may I?" } }] }), "tool and approve"),
+        (json!({ "repeat": 1, "steps": [{ "fail": {}, "usage": {} }] }), "fail and usage"),
+        (json!({ "spawn": { "count": 1, "script": [{ "say": "x", "tool": "echo" }] } }), "say and tool"),
+        (json!({ "task": { "objective": 5, "script": [] } }), "objective"),
+        (json!({ "task": { "objective": "", "script": [] } }), "objective"),
+        (json!({ "task": { "objective": "o", "dependsOn": "task_a", "script": [] } }), "dependsOn"),
+        (json!({ "task": { "objective": "o", "taskId": "a b", "script": [] } }), "taskId"),
+    ] {
+        let over = rig.run("sess_a", json!([first, step])).await;
+        assert_eq!(over["type"], "turn.failed", "{step}");
+        let error = &over["payload"]["error"];
+        assert_eq!(error["code"], "invalid_argument", "{step}");
+        assert!(error["message"].as_str().unwrap().contains(reason), "{step}: {error}");
+    }
+    let events = rig.checked("sess_a").await;
+    for class in ["tool.started", "subagent.spawned", "task.created", "action.required"] {
+        assert_eq!(count(&events, class), 0, "{class}");
+    }
+    rig.stop().await;
+}

@@ -4,8 +4,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::script::{Approve, Fail, Join, Limits, Say, ScriptError, Spawn, Step, TaskStep, ToolCall, check};
-use crate::exec::Used;
+use crate::{
+    control::{args::CreateTask, parse},
+    exec::Used,
+};
 
+/// What names a step.
+const KINDS: [&str; 10] =
+    ["say", "tool", "tools", "approve", "spawn", "task", "sleep", "fail", "usage", "repeat"];
 /// The longest wait: as long as a command may ask for.
 const WAIT_MS_MAX: u64 = 30 * 24 * 60 * 60 * 1000;
 /// What is asked of people, and what errors say, in bytes.
@@ -52,6 +58,7 @@ impl<'a> Reader<'a> {
 
     fn step(&self, value: &Value, path: &str, depth: usize) -> Result<Step, ScriptError> {
         let object = value.as_object().ok_or_else(|| wrong(path, "must be an object"))?;
+        one_kind(object, path)?;
         let has = |name: &str| object.get(name);
         if let Some(text) = has("say") {
             let text = text.as_str().ok_or_else(|| wrong(path, "say must be a string"))?;
@@ -68,6 +75,7 @@ impl<'a> Reader<'a> {
             let calls = calls.iter().map(|call| {
                 let object = call.as_object().ok_or_else(|| wrong(path, "tools must hold tool steps"))?;
                 let name = object.get("tool").ok_or_else(|| wrong(path, "tools must hold tool steps"))?;
+                one_kind(object, path)?;
                 tool(name, object, path)
             });
             let calls = calls.collect::<Result<Vec<_>, _>>()?;
@@ -129,12 +137,23 @@ impl<'a> Reader<'a> {
         let join = args.remove("join").map_or(Ok(true), |join| {
             join.as_bool().ok_or_else(|| wrong(path, "join must be true or false"))
         })?;
+        // What can be known to be no task is known before anything runs.
+        parse::<CreateTask>(Value::Object(args.clone())).map_err(|error| wrong(path, error.message))?;
         Ok(TaskStep {
             args,
             script: self.steps(&script, &format!("{path}.script"), depth + 1)?,
             text: script.to_string(),
             join,
         })
+    }
+}
+
+/// A step does one thing. Of two, one would be lost without a word, be it the question whether the other may be done.
+fn one_kind(object: &Map<String, Value>, path: &str) -> Result<(), ScriptError> {
+    let kinds: Vec<&str> = KINDS.into_iter().filter(|kind| object.contains_key(*kind)).collect();
+    match kinds[..] {
+        [] | [_] => Ok(()),
+        _ => Err(wrong(path, format!("is {} at once: make that steps of their own", kinds.join(" and ")))),
     }
 }
 

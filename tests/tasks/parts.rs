@@ -107,7 +107,6 @@ async fn a_script_waits_for_its_tasks_or_does_not() {
         { "task": { "taskId": "task_joined", "objective": "o", "script": [{ "sleep": 50 }, { "say": "task" }] } },
         { "task": { "taskId": "task_fails", "objective": "o", "script": [{ "fail": { "retryable": false } }] } },
         { "task": { "taskId": "task_alone", "objective": "o", "script": [{ "sleep": FOREVER }], "join": false } },
-        { "task": { "objective": "" , "script": [] } },
         { "say": "after" }
     ]);
     let submitted = rig.submit("sess_a", script).await;
@@ -125,8 +124,6 @@ async fn a_script_waits_for_its_tasks_or_does_not() {
     let interrupted = rig.call("interrupt_turn", json!({ "sessionId": "sess_a", "turnId": turn })).await;
     assert_eq!(interrupted["status"], "completed");
     assert_eq!(rig.task("task_alone").await["status"], "cancelled", "an interrupt still reaches it");
-    let refused = events.iter().filter(|event| event["type"] == "tool.failed").count();
-    assert_eq!(refused, 1, "a task that cannot be made is a failed call");
     rig.stop().await;
 }
 
