@@ -46,6 +46,29 @@ async fn p5_a_steered_turn_that_is_exported_by_itself_folds_to_what_is_served() 
 }
 
 #[tokio::test]
+async fn p2_a_turn_that_interrupts_is_answered_as_its_fact_says() {
+    let rig = Rig::start().await;
+    let interrupt = json!({ "whenBusy": "interrupt" });
+    rig.call("submit_turn", named("sess_a", "turn_a", &json!([{ "sleep": FOREVER }]), json!({}))).await;
+    rig.call("submit_turn", named("sess_a", "turn_b", &json!([{ "say": "b" }]), json!({}))).await;
+    let mut answers = Vec::new();
+    let script = json!([{ "sleep": 50 }]);
+    answers.push(rig.call("submit_turn", named("sess_a", "turn_now", &script, interrupt.clone())).await);
+    rig.turn_over("sess_a", "turn_b").await;
+    answers.push(rig.call("submit_turn", named("sess_a", "turn_idle", &script, interrupt)).await);
+    rig.turn_over("sess_a", "turn_idle").await;
+    let events = rig.checked("sess_a").await;
+    for answer in &answers {
+        let is_it = |event: &&Value| event["type"] == "turn.submitted" && event["turnId"] == answer["turnId"];
+        let told = &events.iter().find(is_it).unwrap()["payload"];
+        assert_eq!(answer["status"], told["status"], "{answer:#}");
+        assert_eq!(answer["queuePosition"], told["queuePosition"], "{answer:#}");
+    }
+    assert_eq!((&answers[0]["status"], &answers[1]["status"]), (&json!("queued"), &json!("accepted")));
+    rig.stop().await;
+}
+
+#[tokio::test]
 async fn a_thread_that_is_resumed_gets_past_what_fails_only_so_often() {
     let mut rig = Rig::start().await;
     let script = json!([
