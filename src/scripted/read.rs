@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
                 steps: self.steps(steps, &format!("{path}.steps"), depth + 1)?,
             });
         }
-        let names = "say, tool, tools, approve, spawn, task, sleep, fail, usage, repeat";
+        let names = KINDS.join(", ");
         Err(wrong(path, format!("is none of the known steps: {names}")))
     }
 
