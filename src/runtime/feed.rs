@@ -138,6 +138,23 @@ impl Runtime {
         Ok(page.events.into_iter().find(|event| event.fact.ids.thread() == Some(thread)))
     }
 
+    /// The latest of what a session's feed says after a position, in order.
+    pub(super) async fn events_lately(
+        &self,
+        request: &super::Request<'_>,
+        session: &SessionId,
+        after: Cursor,
+    ) -> Result<Vec<Event>, Error> {
+        // Whoever ends last says so last; only what else goes on in the session comes between.
+        const LATELY: usize = 256;
+        let end = self.end_of_feed(request, session).await?;
+        let page = self.feed(request.caller, session).read_before(end, LATELY).await;
+        let page = page.map_err(|error| Error::unavailable(error.to_string()))?;
+        let mut events = read(page, session, &EventFilter::default())?.events;
+        events.retain(|event| event.cursor > after);
+        Ok(events)
+    }
+
     /// The fact with which a turn begins.
     pub(super) async fn first_event_of(
         &self,

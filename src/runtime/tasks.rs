@@ -7,6 +7,7 @@ use super::{
     failure::{undecodable, unexpected, unreadable},
     load::List,
     subagents::same_session,
+    wait::{Closing, Root},
 };
 use crate::{
     control::{
@@ -23,6 +24,7 @@ use crate::{
     },
     exec::Source,
     fact::{
+        Fact, Payload,
         id::{SessionId, TaskId},
         status::TaskStatus,
     },
@@ -215,6 +217,7 @@ impl Runtime {
     ) -> Result<Answer<TaskState>, Error> {
         let CancelTask { task_id, reason, propagate } = args;
         let session = self.task(request, &task_id).await?.session;
+        let since = self.end_of_feed(request, &session).await?;
         let command = Command::Cancel { reason, propagate, by: request.by() };
         let mut answer = self.tell_task(request, &task_id, command).await?;
         let closed = || async {
@@ -222,10 +225,19 @@ impl Runtime {
             let over = work.status.is_terminal() && (work.closed || !propagate);
             Ok(over.then_some(work.status))
         };
-        let ended = self.wait_closed(request, &session, closed, TaskStatus::Cancelled).await?;
+        let ended = |fact: &Fact| {
+            use Payload::{TaskCancelled, TaskCompleted, TaskFailed, TaskLost, TaskTimedOut};
+            matches!(
+                fact.payload,
+                TaskCompleted(_) | TaskFailed(_) | TaskCancelled(_) | TaskTimedOut(_) | TaskLost(_)
+            )
+        };
+        let root = Root::new(kind::TASK, task_id.as_str(), &ended);
+        let closing = Closing { session: &session, root, since, told: answer.cursor };
+        let ended = self.wait_closed(request, closing, closed, TaskStatus::Cancelled).await?;
         if let Some((status, cursor)) = ended {
             answer.result.status = status;
-            answer.cursor = Some(cursor);
+            answer.cursor = cursor;
         } else {
             answer.result.status = TaskStatus::Cancelling;
         }

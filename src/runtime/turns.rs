@@ -5,6 +5,7 @@ use cadre_cluster::{codec, feed::Cursor, keys};
 use super::{
     EventFilter, Request, Runtime,
     failure::{of_blob, undecodable, unexpected, unreadable},
+    wait::{Closing, Root},
 };
 use crate::{
     control::{
@@ -25,7 +26,7 @@ use crate::{
     },
     exec::{Response, Source},
     fact::{
-        Part, Payload,
+        Fact, Part, Payload,
         id::{BlobRef, Id, SessionId, ThreadId, TurnId, child_suffix},
         status::{ActionStatus, ThreadStatus, TurnStatus},
     },
@@ -182,6 +183,7 @@ impl Runtime {
             args.thread_id = self.first_found(request, over).await?;
         }
         let named = args.thread_id.clone();
+        let since = self.end_of_feed(request, &session).await?;
         let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
         let called = match self.ask::<Session>(request, &address, &command).await {
             Err(error) => return Err(self.not_own_thread(request, &session, named.as_ref(), error).await),
@@ -200,7 +202,13 @@ impl Runtime {
             let (_, work) = self.session(&self.store.begin(), request, &session).await?;
             Ok((!work.is_open(&turn)).then_some(()))
         };
-        let Some(((), cursor)) = self.wait_closed(request, &session, closed, ()).await? else {
+        let ended = |fact: &Fact| {
+            fact.ids.turn() == Some(&turn)
+                && matches!(fact.payload, Payload::TurnCompleted(_) | Payload::TurnFailed(_))
+        };
+        let root = Root::new(kind::SESSION, session.as_str(), &ended);
+        let closing = Closing { session: &session, root, since, told: called.cursor };
+        let Some(((), cursor)) = self.wait_closed(request, closing, closed, ()).await? else {
             result.status = InterruptStatus::Cancelling;
             return Ok(Answer { result, cursor: called.cursor });
         };
@@ -209,7 +217,7 @@ impl Runtime {
         let Some((status, thread)) = ended else { return Err(not_own(&turn)) };
         result.status = status.into();
         result.thread_id = result.thread_id.or(thread);
-        Ok(Answer { result, cursor: Some(cursor) })
+        Ok(Answer { result, cursor })
     }
 
     /// Refuses a turn that the session never had.

@@ -12,6 +12,7 @@ use super::{
     failure::{undecodable, unreadable},
     load::{List, Room, SERVED_BYTES_MAX},
     subagents::same_session,
+    wait::{Closing, Root},
 };
 use crate::{
     control::{
@@ -25,6 +26,7 @@ use crate::{
         kind, records,
     },
     fact::{
+        Fact, Payload,
         id::{ItemId, JobId, SessionId},
         status::{ItemStatus, JobStatus},
     },
@@ -55,15 +57,20 @@ impl Runtime {
         let job = args.job_id;
         let session = self.job(request, &job).await?.session;
         let address = request.address(kind::JOB, job.as_str());
+        let since = self.end_of_feed(request, &session).await?;
         let command = Command::Cancel { reason: args.reason, by: request.by() };
         let called = self.ask::<Job>(request, &address, &command).await?;
         let closed = || async {
             let work = self.job(request, &job).await?;
             Ok((work.status.is_terminal() && work.closed).then_some(work.status))
         };
-        let ended = self.wait_closed(request, &session, closed, JobStatus::Cancelled).await?;
-        let (status, cursor) = match ended {
-            Some((status, cursor)) => (status, Some(cursor)),
+        let ended = |fact: &Fact| {
+            matches!(fact.payload, Payload::JobCompleted(_) | Payload::JobFailed(_) | Payload::JobCancelled(_))
+        };
+        let root = Root::new(kind::JOB, job.as_str(), &ended);
+        let closing = Closing { session: &session, root, since, told: called.cursor };
+        let (status, cursor) = match self.wait_closed(request, closing, closed, JobStatus::Cancelled).await? {
+            Some(ended) => ended,
             None => (JobStatus::Cancelling, called.cursor),
         };
         let result =

@@ -7,7 +7,11 @@ mod wait;
 use cadre_cluster::feed::Cursor;
 
 pub(super) use self::above::same_session;
-use super::{EventFilter, Request, Runtime, failure::unexpected};
+use super::{
+    EventFilter, Request, Runtime,
+    failure::unexpected,
+    wait::{Closing, Root},
+};
 use crate::{
     control::{
         Error,
@@ -23,6 +27,7 @@ use crate::{
     },
     exec::Source,
     fact::{
+        Fact, Payload,
         id::{SessionId, SubagentId, TaskId, TurnId},
         status::{SubagentStatus, TurnStatus},
     },
@@ -223,16 +228,23 @@ impl Runtime {
     ) -> Result<Answer<SubagentState>, Error> {
         let id = args.subagent_id;
         let session = self.subagent(request, &id).await?.session;
+        let since = self.end_of_feed(request, &session).await?;
         let command = Command::Close { reason: args.reason, by: request.by() };
         let mut answer = self.tell_subagent(request, &id, command).await?;
         let closed = || async {
             let work = self.subagent(request, &id).await?;
             Ok(work.closed.then_some(work.status))
         };
-        match self.wait_closed(request, &session, closed, SubagentStatus::Cancelled).await? {
+        let ended = |fact: &Fact| {
+            use Payload::{SubagentClosed, SubagentCompleted, SubagentFailed};
+            matches!(fact.payload, SubagentCompleted(_) | SubagentFailed(_) | SubagentClosed(_))
+        };
+        let root = Root::new(kind::SUBAGENT, id.as_str(), &ended);
+        let closing = Closing { session: &session, root, since, told: answer.cursor };
+        match self.wait_closed(request, closing, closed, SubagentStatus::Cancelled).await? {
             Some((status, cursor)) => {
                 answer.result.status = status;
-                answer.cursor = Some(cursor);
+                answer.cursor = cursor;
             }
             None => answer.result.status = SubagentStatus::Cancelling,
         }

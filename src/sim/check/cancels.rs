@@ -21,7 +21,7 @@ impl Check {
             let tree = Tree::of(&session.served);
             let again = Again::of(session, &remains.notes.told);
             for told in &remains.notes.told {
-                let Ok(Answer { result, cursor: Some(done) }) = &told.answer else { continue };
+                let Ok(Answer { result, cursor }) = &told.answer else { continue };
                 let (root, alone) = match told.name {
                     "interrupt_turn" => (text(result, "turnId"), false),
                     "cancel_task" => (told.arg("taskId"), told.args["propagate"] == false),
@@ -37,7 +37,8 @@ impl Check {
                 if newer.contains(root) {
                     continue;
                 }
-                let done = done.to_string();
+                // What had ended before is closed wherever the feed was then.
+                let done = cursor.unwrap_or(told.until).to_string();
                 let members = tree.all(root, |id| newer.contains(id));
                 let late = session.served.iter().find(|event| {
                     text(event, "cursor") > done.as_str()

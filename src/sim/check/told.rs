@@ -14,7 +14,8 @@ use super::{
 };
 use crate::control::{Error, result::Answer};
 
-/// Commands that answer when a tree is closed: with the cursor of that moment, and a status that may change.
+/// Commands that answer when a tree is closed: how it ended may change, and with it the cursor, which is absent when nothing
+/// was left to be done.
 const CLOSING: [&str; 4] = ["interrupt_turn", "cancel_task", "close_subagent", "cancel_job"];
 /// Commands that write nothing.
 const READING: [&str; 1] = ["wait_subagents"];
@@ -54,7 +55,7 @@ impl Check {
     fn cursor(&mut self, told: &Told, cursors: &BTreeMap<&str, usize>) {
         let Ok(Answer { cursor: Some(cursor), .. }) = &told.answer else { return };
         // A spawn by command that finds its child there answers with the end of the feed.
-        if CLOSING.contains(&told.name) || told.name == "spawn_subagent" {
+        if told.name == "spawn_subagent" {
             return;
         }
         let found = cursors.get(cursor.to_string().as_str()).copied().unwrap_or_default();
