@@ -54,3 +54,38 @@ async fn p2_what_closes_a_tree_is_answered_with_the_cursor_of_the_terminal_fact_
     rig.checked("sess_c").await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn p11_of_the_children_of_any_none_outlives_the_turn_and_those_of_none_do() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_r" })).await;
+    let forever = json!([{ "sleep": FOREVER }]);
+    let script = json!([
+        { "spawn": { "count": 2, "join": "none", "script": forever } },
+        { "spawn": { "count": 3, "join": "any", "script": [{ "spawn": { "count": 1, "script": forever } }] } },
+        { "say": "one is enough" },
+    ]);
+    let turn = rig.submit("sess_r", script).await["turnId"].clone();
+    rig.began("sess_r", 8).await;
+    let racers = async || {
+        let all = rig.subagents(json!({ "sessionId": "sess_r", "limit": 100 })).await;
+        let parents: Vec<Value> = all.iter().filter_map(|one| one.get("parentSubagentId").cloned()).collect();
+        let (mine, others): (Vec<Value>, Vec<Value>) = all
+            .into_iter()
+            .partition(|one| parents.contains(&one["subagentId"]) || !one["parentSubagentId"].is_null());
+        (mine, others, parents)
+    };
+    let (_, _, parents) = racers().await;
+    rig.call("close_subagent", json!({ "subagentId": parents[0] })).await;
+    let over = rig.turn_over("sess_r", turn.as_str().unwrap()).await;
+    assert_eq!(over["type"], "turn.completed");
+    let (mine, others, _) = racers().await;
+    assert!(mine.len() == 6 && mine.iter().all(|one| one["status"] == "cancelled"), "{mine:#?}");
+    assert!(others.len() == 2 && others.iter().all(|one| one["status"] == "running"), "{others:#?}");
+    let events = rig.checked("sess_r").await;
+    let last = events.iter().rposition(|event| event["type"] == "subagent.closed");
+    let end = events.iter().position(|event| event["type"] == "turn.completed");
+    assert!(last < end, "the others are closed before the turn says that it has ended");
+    rig.call("interrupt_turn", json!({ "sessionId": "sess_r", "turnId": turn })).await;
+    rig.stop().await;
+}

@@ -287,6 +287,26 @@ impl Children {
         self.order = stands.then(|| close.kept());
     }
 
+    /// How many live children of groups that were joined like that.
+    pub fn live_of(&self, join: Join) -> u64 {
+        let groups = self.groups.values().filter(|group| group.join == join);
+        groups.map(|group| u64::from(group.live)).sum()
+    }
+
+    /// Whether a group was joined like that.
+    pub fn is_of(&self, number: u32, join: Join) -> bool {
+        self.groups.get(&number).is_some_and(|group| group.join == join)
+    }
+
+    /// Has everybody closed who is not, of the groups that were joined like that.
+    pub fn close_of(&mut self, join: Join, close: &Close) {
+        for group in self.groups.values_mut().filter(|group| group.join == join && group.live > 0) {
+            group.count = group.started;
+            group.start = None;
+            group.closing = Some(Closing { told: 0, close: close.clone() });
+        }
+    }
+
     /// The order to close that stands.
     pub fn order(&self) -> Option<&Close> {
         self.order.as_ref()

@@ -114,7 +114,7 @@ pub enum Join {
     /// Until all of them have ended.
     #[default]
     All,
-    /// Until one of them has; the others go on.
+    /// Until one of them has; the others go on until the turn ends, and are closed then.
     Any,
     /// For nothing.
     None,

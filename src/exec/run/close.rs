@@ -11,13 +11,14 @@ use crate::{
         scope::TurnScope,
         status::ActionStatus,
     },
+    scripted::Join,
 };
 
 impl Run {
     /// Ends the run and everything below. `Some` when all of it was closed already; otherwise it follows from
     /// [`Run::advance`] once the last child is. The first reason to end counts.
     pub fn close(&mut self, ending: Ending, draft: &mut Draft<'_>) -> Option<Ending> {
-        if self.is_closing() {
+        if matches!(self.phase, Phase::Closing | Phase::Over) {
             return None;
         }
         self.stop_model(draft);
@@ -31,6 +32,24 @@ impl Run {
         self.ending = Some(ending);
         self.phase = Phase::Closing;
         self.advance(draft)
+    }
+
+    /// Ends, after those who raced each other and are still at it: nobody waits for them any more, and only children of
+    /// `join: "none"` live on.
+    pub(super) fn leave(&mut self, ending: Ending, draft: &mut Draft<'_>) -> Option<Ending> {
+        if self.children.live_of(Join::Any) == 0 {
+            return Some(self.end(ending, draft));
+        }
+        draft.cancel_timer(self.timer("deadline"));
+        self.children.close_of(Join::Any, &Self::race_over());
+        self.ending = Some(ending);
+        self.phase = Phase::Leaving;
+        self.advance(draft)
+    }
+
+    /// What those are told who raced each other when their run ends.
+    pub(super) fn race_over() -> Close {
+        Close { reason: Some("the turn that one of them was enough for has ended".into()), by: "parent".into() }
     }
 
     /// Closes children that live on after the run itself is over.

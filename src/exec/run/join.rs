@@ -2,10 +2,11 @@
 
 use cadre_cluster::address::Address;
 
-use super::{Ending, Run, Source};
+use super::{Ending, Phase, Run, Source};
 use crate::{
     entity::{Child, Message, Start},
     exec::{Draft, Group, OpenCall, ToolOutput, call::CallState, children::Names},
+    scripted::Join,
 };
 
 impl Run {
@@ -76,6 +77,9 @@ impl Run {
             // A child that had ended goes on, and is closed again if the others were told to close.
             Message::ChildReopened { parent, again } => {
                 self.children.reopened(parent.group, from, &again, draft);
+                if self.phase == Phase::Leaving && self.children.is_of(parent.group, Join::Any) {
+                    draft.send(from.clone(), Message::Close(Self::race_over()));
+                }
             }
             Message::Start(_)
             | Message::Close(_)

@@ -51,6 +51,7 @@ use crate::{
         payload::{RoutingNotPossible, RoutingSingleCandidate, ToolCatalogResolved},
         scope::{ToolScope, TurnScope},
     },
+    scripted::Join,
 };
 
 /// A run in the state of its owner.
@@ -112,6 +113,8 @@ enum Phase {
     Calls,
     /// It is to end once everybody below is closed.
     Closing,
+    /// It has done what it had to, and ends once those are closed who were only to race each other.
+    Leaving,
     Over,
 }
 
@@ -157,7 +160,7 @@ impl Run {
 
     /// Whether it is about to be over.
     pub fn is_closing(&self) -> bool {
-        matches!(self.phase, Phase::Closing | Phase::Over)
+        matches!(self.phase, Phase::Closing | Phase::Leaving | Phase::Over)
     }
 
     /// Where its children come from.
@@ -203,7 +206,7 @@ impl Run {
                     }
                     draft.quota.answers -= 1;
                     if let Some(ending) = self.ask(draft) {
-                        return Some(self.end(ending, draft));
+                        return self.leave(ending, draft);
                     }
                 }
                 Phase::Calls => {
@@ -220,8 +223,12 @@ impl Run {
                     self.close_calls(draft);
                     self.phase = Phase::Ready;
                 }
-                Phase::Closing => {
-                    if self.children.live() > 0 {
+                Phase::Closing | Phase::Leaving => {
+                    let live = match self.phase {
+                        Phase::Leaving => self.children.live_of(Join::Any),
+                        _ => self.children.live(),
+                    };
+                    if live > 0 {
                         return None;
                     }
                     let ending = self.ending.take().unwrap_or_else(Ending::completed);
@@ -261,7 +268,7 @@ impl Run {
     pub fn take_timer(&mut self, name: &str, draft: &mut Draft<'_>) -> Option<Ending> {
         match (name, self.phase) {
             ("pause", Phase::Pause) | ("retry", Phase::Retry) => self.phase = Phase::Ready,
-            ("deadline", phase) if !matches!(phase, Phase::Closing | Phase::Over) => {
+            ("deadline", phase) if !matches!(phase, Phase::Closing | Phase::Leaving | Phase::Over) => {
                 return self.close(Ending::timed_out(), draft);
             }
             (name, Phase::Calls) => {
@@ -301,7 +308,7 @@ impl Run {
             _ => None,
         };
         match ending {
-            Some(ending) => Some(self.end(ending, draft)),
+            Some(ending) => self.leave(ending, draft),
             None => self.advance(draft),
         }
     }
