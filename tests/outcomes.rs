@@ -89,3 +89,40 @@ async fn p11_of_the_children_of_any_none_outlives_the_turn_and_those_of_none_do(
     rig.call("interrupt_turn", json!({ "sessionId": "sess_r", "turnId": turn })).await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn p7_items_that_never_began_end_with_their_job_and_can_be_tried_again() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_i" })).await;
+    let item = |id: &str| json!({ "itemId": id, "input": sleeper() });
+    let job = |id: &str, max: u64| {
+        json!({ "jobId": id, "sessionId": "sess_i", "instruction": "x", "agent": "scripted", "concurrency": 1,
+            "maxRuntimeMs": max, "items": [item("a"), item("b"), item("c")] })
+    };
+    let statuses = async |id: &str| {
+        let read = rig.call("get_job", json!({ "jobId": id })).await;
+        let items = read["items"].as_array().unwrap().iter().map(|item| item["status"].clone());
+        (items.collect::<Vec<_>>(), read["job"]["counts"]["cancelled"].clone())
+    };
+    rig.call("create_job", job("job_late", 300)).await;
+    rig.call("create_job", job("job_i", 3_600_000)).await;
+    let begun = |event: &Value| event["type"] == "job.item.started" && event["jobId"] == "job_i";
+    rig.until("sess_i", begun).await;
+    assert_eq!(statuses("job_i").await.0, ["running", "pending", "pending"]);
+    rig.call("cancel_job", json!({ "jobId": "job_i" })).await;
+    assert_eq!(statuses("job_i").await, (vec![json!("cancelled"); 3], json!(3)));
+    rig.until("sess_i", |event| event["type"] == "job.failed").await;
+    assert_eq!(statuses("job_late").await, (vec![json!("cancelled"); 3], json!(3)));
+    // One of them goes on alone.
+    let again = json!({ "jobId": "job_i", "itemId": "c" });
+    assert_eq!(rig.call("retry_job_item", again).await["attempt"], 1);
+    rig.eventually("the item runs", async || {
+        let (items, _) = statuses("job_i").await;
+        (items == ["cancelled", "cancelled", "running"]).then_some(())
+    })
+    .await;
+    rig.call("cancel_job", json!({ "jobId": "job_i" })).await;
+    assert_eq!(statuses("job_i").await, (vec![json!("cancelled"); 3], json!(3)));
+    rig.checked("sess_i").await;
+    rig.stop().await;
+}

@@ -68,7 +68,8 @@ arguments! {
         limit: Limit,
     }
 
-    /// Reads a job: how it stands, and a page of its items in their order. Items expire 30 days after the job has ended;
+    /// Reads a job: how it stands, and a page of its items in their order. Items that never began because the job was
+    /// cancelled or timed out are `cancelled`, as its counts have them. Items expire 30 days after the job has ended;
     /// the job itself stays, with its counts.
     GetJob {
         /// The job.
@@ -80,7 +81,8 @@ arguments! {
         limit: Limit,
     }
 
-    /// Starts a new attempt of an item that failed, timed out, was cancelled or lost. A completed one is a conflict.
+    /// Starts a new attempt of an item that failed, timed out, was cancelled or lost, or that never began because its job
+    /// was cancelled or timed out. A completed one is a conflict.
     RetryJobItem {
         /// The job.
         job_id: JobId,

@@ -95,6 +95,15 @@ pub struct Counts {
     pub cancelled: u32,
 }
 
+impl Work {
+    /// Whether the last run was over before an item had ended, or even begun: no fact says it of the item, that of the
+    /// run does of all of them. `ended` is when the item last ended, in whatever run.
+    pub fn was_left_out(&self, index: u32, ended: Option<Timestamp>) -> bool {
+        let waits = index >= self.next || self.asked.contains(&index) || self.slots.get(index).is_some();
+        !waits && ended.is_none_or(|at| at < self.since)
+    }
+}
+
 impl Counts {
     /// All that have ended.
     pub fn ended(&self) -> u32 {

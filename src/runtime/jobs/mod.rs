@@ -26,7 +26,7 @@ use crate::{
         kind, records,
     },
     fact::{
-        Fact, Payload,
+        Fact, Failure, Payload,
         id::{ItemId, JobId, SessionId},
         status::{ItemStatus, JobStatus},
     },
@@ -180,8 +180,11 @@ impl Runtime {
             let Some(stored) = tx.snapshot_get(&key).await.map_err(unreadable)? else { continue };
             let record = ItemRecord::decode(&stored).map_err(undecodable)?;
             let view = self.item_view(&tx, request, &work.id, index).await?;
-            let view =
+            let mut view =
                 view.unwrap_or_else(|| ItemView { index: Some(index), ..ItemView::new(record.item_id) });
+            if work.was_left_out(index, view.ended_at.map(|time| time.0)) {
+                left_out(&mut view, &state.view);
+            }
             let has_room = room.take(&view);
             items.push(view);
             if !has_room {
@@ -253,6 +256,16 @@ impl Runtime {
         jobs.reverse();
         Ok(jobs)
     }
+}
+
+/// An item that its job's end has left behind, counted with those that were cancelled.
+fn left_out(item: &mut ItemView, job: &JobView) {
+    let message = "the run of the job was over before the item was";
+    item.status = ItemStatus::Cancelled;
+    item.ended_at = job.ended_at;
+    item.last_error = Some(Failure::new("cancelled", message));
+    (item.next_attempt_at, item.summary) = (None, None);
+    item.output_refs.clear();
 }
 
 /// A job as it is shown.
