@@ -20,6 +20,9 @@ use super::{
 /// So long without an event, and nothing open, is idle: a commit that is on its way takes less.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// The families of events that say what begins and what ends.
+const BEGIN_AND_END: &str = "turn.*,task.*,subagent.*,job.*";
+
 /// Follow what happens in a session
 ///
 /// From its beginning, unless --after or --from-now say otherwise. When the connection breaks it says so on standard
@@ -55,8 +58,10 @@ pub struct Args {
 
 /// Follows.
 pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
+    // What begins and what ends is seen also by who wants to read only one of the two.
+    let asked = args.types.as_deref().filter(|_| args.until_idle).map(|types| format!("{types},{BEGIN_AND_END}"));
     let mut filter = Vec::new();
-    filter.extend(args.types.as_deref().map(|types| ("types", types)));
+    filter.extend(asked.as_deref().or(args.types.as_deref()).map(|types| ("types", types)));
     filter.extend(args.turn.as_deref().map(|turn| ("turnId", turn)));
     let after = if args.from_now { None } else { Some(args.after.as_deref().unwrap_or(START)) };
     let mut follow = Follow::open(client, &args.session, &filter, after)?;
@@ -65,6 +70,9 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
         match follow.next(IDLE)? {
             Next::Event(event) => {
                 open.apply(&event);
+                if !is_wanted(args.types.as_deref(), &event) {
+                    continue;
+                }
                 shown += 1;
                 let mut out = io::stdout().lock();
                 if client.json { writeln!(out, "{event}")? } else { writeln!(out, "{}", line::of(&event))? }
@@ -75,6 +83,17 @@ pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether an event is of the classes that were asked for.
+fn is_wanted(types: Option<&str>, event: &Value) -> bool {
+    let class = event["type"].as_str().unwrap_or("");
+    types.is_none_or(|types| {
+        types.split(',').any(|pattern| match pattern.trim().strip_suffix('*') {
+            Some(start) => class.starts_with(start),
+            None => class == pattern.trim(),
+        })
+    })
 }
 
 /// What was begun and has not ended.
