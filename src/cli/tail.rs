@@ -59,7 +59,8 @@ pub struct Args {
 /// Follows.
 pub fn run(client: &Client, args: Args) -> Result<ExitCode, Failure> {
     // What begins and what ends is seen also by who wants to read only one of the two.
-    let asked = args.types.as_deref().filter(|_| args.until_idle).map(|types| format!("{types},{BEGIN_AND_END}"));
+    let asked =
+        args.types.as_deref().filter(|_| args.until_idle).map(|types| format!("{types},{BEGIN_AND_END}"));
     let mut filter = Vec::new();
     filter.extend(asked.as_deref().or(args.types.as_deref()).map(|types| ("types", types)));
     filter.extend(args.turn.as_deref().map(|turn| ("turnId", turn)));

@@ -49,7 +49,10 @@ impl Run {
 
     /// What those are told who raced each other when their run ends.
     pub(super) fn race_over() -> Close {
-        Close { reason: Some("the turn that one of them was enough for has ended".into()), by: "parent".into() }
+        Close {
+            reason: Some("the turn that one of them was enough for has ended".into()),
+            by: "parent".into(),
+        }
     }
 
     /// Closes children that live on after the run itself is over.

@@ -65,7 +65,10 @@ impl Runtime {
             Ok((work.status.is_terminal() && work.closed).then_some(work.status))
         };
         let ended = |fact: &Fact| {
-            matches!(fact.payload, Payload::JobCompleted(_) | Payload::JobFailed(_) | Payload::JobCancelled(_))
+            matches!(
+                fact.payload,
+                Payload::JobCompleted(_) | Payload::JobFailed(_) | Payload::JobCancelled(_)
+            )
         };
         let root = Root::new(kind::JOB, job.as_str(), &ended);
         let closing = Closing { session: &session, root, since, told: called.cursor };

@@ -65,6 +65,8 @@ fn p9_a_job_with_a_thousand_items_under_way_fits_into_its_record() {
         runs: 1,
         closed: false,
         removed: None,
+        base: None,
+        due: None,
     };
     let bytes = codec::encode(&State { view: Default::default(), work: Some(work), preparation: None }).len();
     // The view takes about 6 KiB at most, timers and the fetch that goes on about 1 KiB.
