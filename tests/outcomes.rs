@@ -126,3 +126,36 @@ async fn p7_items_that_never_began_end_with_their_job_and_can_be_tried_again() {
     rig.checked("sess_i").await;
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn tasks_completion_reconciles_acceptance_and_says_unknown_of_what_nobody_can_tell() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_a" })).await;
+    let acceptance = json!([
+        { "kind": "artifact", "required": true },
+        { "evidence": "log", "required": false },
+        { "kind": "review", "required": true },
+    ]);
+    let task = json!({ "taskId": "task_a", "sessionId": "sess_a", "objective": "x", "acceptance": acceptance });
+    rig.call("create_task", task).await;
+    rig.task_is("task_a", "running").await;
+    let refused = rig.refused("complete_task", json!({ "taskId": "task_a" })).await;
+    assert_eq!(
+        (&refused["code"], &refused["details"]["status"], &refused["details"]["criteria"]),
+        (&json!("conflict"), &json!("running"), &json!(["artifact"]))
+    );
+    rig.call("complete_task", json!({ "taskId": "task_a", "artifacts": ["artf_report"] })).await;
+    let done = rig.task_is("task_a", "completed").await;
+    assert_eq!(done["acceptanceOutcomes"], json!(["met", "unmet", "unknown"]));
+    let by_agent = json!({ "taskId": "task_b", "sessionId": "sess_a", "objective": "x", "agent": "scripted",
+        "input": input(&json!([{ "say": "done" }])), "acceptance": acceptance });
+    rig.call("create_task", by_agent).await;
+    let waiting = rig.task_is("task_b", "waiting_input").await;
+    assert!(waiting["reason"].as_str().unwrap().contains("artifact"), "{waiting}");
+    rig.call("complete_task", json!({ "taskId": "task_b", "artifacts": ["artf_b"] })).await;
+    let events = rig.checked("sess_a").await;
+    let told = events.iter().filter(|event| event["type"] == "task.completed");
+    let told: Vec<_> = told.map(|event| event["payload"]["acceptance"].clone()).collect();
+    assert_eq!(told, [json!(["met", "unmet", "unknown"]), json!(["met", "unmet", "unknown"])]);
+    rig.stop().await;
+}

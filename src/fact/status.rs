@@ -3,6 +3,13 @@
 use super::words::words;
 
 words! {
+    /// What became of a criterion of acceptance.
+    AcceptanceOutcome {
+        Met = "met",
+        Unmet = "unmet",
+        Unknown = "unknown",
+    }
+
     /// A session.
     SessionStatus { Active = "active", Archived = "archived" }
 

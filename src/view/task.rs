@@ -10,7 +10,7 @@ use crate::fact::{
     failure::{Failure, RetryPolicy},
     id::{ActionId, RunId, SessionId, TaskId, ThreadId, TurnId},
     payload::{Object, Visibility},
-    status::TaskStatus,
+    status::{AcceptanceOutcome, TaskStatus},
     time::Time,
 };
 
@@ -81,6 +81,8 @@ views! {
         task_profile: Object,
         /// When it counts as done.
         acceptance: Vec<Object>,
+        /// What became of each of those, in their order, once it is done: `unknown` where nobody has looked.
+        acceptance_outcomes: Vec<AcceptanceOutcome>,
         /// The caller's own.
         metadata: Object,
         /// What must be completed before it starts.

@@ -75,6 +75,7 @@ impl TaskView {
             Payload::TaskCompleted(to) => {
                 self.ended(fact, to.status, &to.reason, &to.summary, None);
                 self.last_error = None;
+                self.acceptance_outcomes = to.acceptance.iter().take(CRITERIA_MAX).copied().collect();
                 self.delivered_all(&to.artifacts);
                 to.evidence_refs.iter().for_each(|evidence| self.proved(evidence));
                 set(&mut self.delivery_state, bounded(to.delivery_state.as_ref()).as_ref());

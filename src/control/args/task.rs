@@ -47,7 +47,11 @@ arguments! {
         constraints: Object,
         /// What its models need to be able to do, at most 16 KiB as JSON.
         profile: Object,
-        /// When it counts as done: a list of criteria, at most 16 KiB as JSON.
+        /// When it counts as done: a list of criteria, at most 16 KiB as JSON. `{"artifact": REF}` and `{"evidence": REF}`
+        /// are met by what `complete_task` names, and so are `{"kind": "artifact"}` and `{"kind": "evidence"}`, with a
+        /// `ref` by that one. The former are required unless they say `required: false`, the latter when they say
+        /// `required: true`. Without what is required `complete_task` is a conflict, and when an agent is done the task is
+        /// `waiting_input` until it is delivered. Of any other criterion it is `unknown` whether it is met.
         acceptance: Vec<Object>,
         /// The tasks that must be completed before it starts: at most 256, none twice.
         depends_on: Vec<TaskId>,

@@ -1,6 +1,10 @@
 //! How a task ends: by itself, by a command, or with its parent; after everything below it (P11).
 
-use super::{Finish, Named, decide::Step};
+use super::{
+    Finish, Named,
+    acceptance::{Judged, judge},
+    decide::Step,
+};
 use crate::{
     control::{Error, args::CompleteTask},
     entity::{Close, Message, Parent, Reopened},
@@ -13,7 +17,7 @@ use crate::{
             TaskTimedOut, TaskWaiting,
         },
         scope::ArtifactScope,
-        status::{AttemptStatus, SubagentStatus, TaskStatus},
+        status::{AcceptanceOutcome, AttemptStatus, SubagentStatus, TaskStatus},
     },
 };
 
@@ -45,23 +49,19 @@ impl Step<'_> {
         self.finish(finish);
     }
 
-    /// What the acceptance criteria ask for by name and nobody has delivered.
-    fn not_accepted(&self, finish: &Finish) -> Vec<String> {
-        let criteria = &self.work.spec.acceptance;
+    /// What the acceptance criteria say of what was delivered.
+    fn judged(&self, finish: &Finish) -> Vec<Judged> {
         let result = finish.result.0.as_deref();
-        let delivered = |wanted: &str| {
-            let artifacts = result.map(|result| &result.artifacts);
-            let evidence = result.map(|result| &result.evidence_refs);
-            let is = |reference: &Ref| reference.as_str() == wanted;
-            artifacts.is_some_and(|refs| refs.iter().any(is))
-                || evidence.is_some_and(|refs| refs.iter().any(is))
-        };
-        criteria
-            .iter()
-            .filter_map(|criterion| criterion.get("artifact").or_else(|| criterion.get("evidence"))?.as_str())
-            .filter(|wanted| !delivered(wanted))
-            .map(str::to_owned)
-            .collect()
+        let artifacts = result.map_or(&[][..], |result| &result.artifacts);
+        let evidence = result.map_or(&[][..], |result| &result.evidence_refs);
+        judge(&self.work.spec.acceptance, artifacts, evidence)
+    }
+
+    /// What the acceptance criteria require and nobody has delivered.
+    fn not_accepted(&self, finish: &Finish) -> Vec<String> {
+        let judged = self.judged(finish).into_iter();
+        let is_missing = |one: &Judged| one.required && one.outcome == AcceptanceOutcome::Unmet;
+        judged.filter(is_missing).map(|one| one.wanted).collect()
     }
 
     /// Ends cancelled, after the tasks and subagents below it that its attempt did not start: they are closed first.
@@ -85,6 +85,7 @@ impl Step<'_> {
 
     /// The terminal fact.
     pub(super) fn finish(&mut self, finish: Finish) {
+        let judged = self.judged(&finish).into_iter().map(|one| one.outcome).collect();
         let Finish { status, error, reason, by, result, .. } = finish;
         self.work.ending = None;
         self.draft.cancel_timer("retry");
@@ -92,7 +93,8 @@ impl Step<'_> {
         match status {
             TaskStatus::Completed => {
                 let attempts = Some(self.work.attempts);
-                let mut completed = TaskCompleted { status, reason, attempts, ..Default::default() };
+                let mut completed =
+                    TaskCompleted { status, reason, attempts, acceptance: judged, ..Default::default() };
                 if let Some(result) = result.0 {
                     result.artifacts.iter().for_each(|artifact| self.delivered(artifact));
                     completed.summary = result.summary;
@@ -297,7 +299,7 @@ impl Step<'_> {
         let missing = self.not_accepted(&finish);
         if !missing.is_empty() {
             let message = format!("the acceptance criteria also ask for {}", missing.join(", "));
-            return Err(Error::conflict(self.work.status.as_str(), message));
+            return Err(Error::conflict(self.work.status.as_str(), message).with("criteria", missing));
         }
         self.close_attempt(AttemptStatus::Completed, None, None);
         self.reconcile(finish);

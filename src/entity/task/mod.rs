@@ -4,6 +4,7 @@
 //! `complete_task`, `fail_task`). A task ends once, after its attempt and everything below it; only `retry_task` opens it
 //! again.
 
+mod acceptance;
 mod attempt;
 mod below;
 mod change;

@@ -7,7 +7,7 @@ use crate::fact::{
     failure::{Failure, RetryPolicy},
     id::{ActionId, TaskId},
     part::{OutputRef, Part, Ref},
-    status::TaskStatus,
+    status::{AcceptanceOutcome, TaskStatus},
     time::Time,
     words::words,
 };
@@ -303,6 +303,8 @@ payloads! {
         artifacts: Vec<Ref>,
         /// What proves it.
         evidence_refs: Vec<Ref>,
+        /// What became of each criterion of acceptance, in their order.
+        acceptance: Vec<AcceptanceOutcome>,
         /// How many attempts were made.
         attempts: Option<u32>,
         /// How far its results have come to whoever wants them.
