@@ -159,3 +159,22 @@ async fn tasks_completion_reconciles_acceptance_and_says_unknown_of_what_nobody_
     assert_eq!(told, [json!(["met", "unmet", "unknown"]), json!(["met", "unmet", "unknown"])]);
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn tasks_a_script_is_told_why_its_task_could_not_be_made() {
+    let rig = Rig::start().await;
+    for session in ["sess_one", "sess_two"] {
+        rig.call("create_session", json!({ "sessionId": session })).await;
+    }
+    let elsewhere = json!({ "taskId": "task_x", "sessionId": "sess_two", "objective": "x" });
+    rig.call("create_task", elsewhere).await;
+    let script = json!([{ "task": { "taskId": "task_x", "objective": "mine", "script": [{ "say": "x" }] } }]);
+    assert_eq!(rig.run("sess_one", script).await["type"], "turn.completed");
+    let events = rig.checked("sess_one").await;
+    let result = events.iter().find(|event| event["type"] == "tool.result").unwrap();
+    let structured = &result["payload"]["structured"];
+    assert_eq!(structured["notCompleted"], json!(["task_x"]));
+    assert_eq!(structured["error"]["code"], "conflict", "{structured}");
+    assert!(structured["error"]["message"].as_str().unwrap().contains("task_x exists"), "{structured}");
+    rig.stop().await;
+}

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+/// How something stands that was only named.
+const UNKNOWN: &str = "unknown";
+
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -109,7 +112,23 @@ impl Tree {
                         let above = self.node(Kind::Job, job, None);
                         self.stands(Kind::Item, &format!("{job}/{item}"), Some(above), event);
                     }
-                    None => self.stands(Kind::Job, job, None, event),
+                    None => {
+                        let above = id("taskId").map(|task| self.node(Kind::Task, task, None));
+                        self.stands(Kind::Job, job, above, event);
+                    }
+                }
+            }
+            // A task that could not be made is heard of by nothing else.
+            "tool" if what == "result" => {
+                let structured = &payload["structured"];
+                let Some(code) = structured["error"]["code"].as_str() else { return };
+                for task in structured["notCompleted"].as_array().into_iter().flatten() {
+                    let known = task.as_str().and_then(|id| self.found.get(&(Kind::Task, id.to_owned())));
+                    if let Some(node) = known.map(|node| &mut self.nodes[*node])
+                        && node.status == UNKNOWN
+                    {
+                        node.status = code.to_owned();
+                    }
                 }
             }
             _ => {}
@@ -157,7 +176,7 @@ impl Tree {
         if let Some(node) = self.found.get(&(kind, id.to_owned())) {
             return *node;
         }
-        let (node, status) = (self.nodes.len(), "unknown".to_owned());
+        let (node, status) = (self.nodes.len(), UNKNOWN.to_owned());
         self.nodes.push(Node { kind, id: id.to_owned(), status, label: String::new(), children: Vec::new() });
         self.found.insert((kind, id.to_owned()), node);
         match above {

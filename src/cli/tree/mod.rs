@@ -20,7 +20,7 @@ use super::{
 };
 
 /// What the tree is made of.
-const TYPES: &str = "turn.*,task.*,subagent.*,job.*";
+const TYPES: &str = "turn.*,task.*,subagent.*,job.*,tool.result";
 /// A tree that changes is drawn when it has been quiet for this long, or so often.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 /// While thousands of events arrive, it is drawn once for so many.

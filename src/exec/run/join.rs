@@ -1,11 +1,13 @@
 //! What a run starts in others, and waits for.
 
 use cadre_cluster::address::Address;
+use serde_json::json;
 
 use super::{Ending, Phase, Run, Source};
 use crate::{
     entity::{Child, Message, Start},
     exec::{Draft, Group, OpenCall, ToolOutput, call::CallState, children::Names},
+    fact::Failure,
     scripted::Join,
 };
 
@@ -30,7 +32,7 @@ impl Run {
         let number = self.children.add(group);
         self.calls[index].state = CallState::Joining { group: number, since: draft.now };
         self.children.work(Some(&self.turn), draft);
-        self.check_joined(number, draft);
+        self.check_joined(number, None, draft);
     }
 
     /// Observes all groups that are joined.
@@ -40,12 +42,12 @@ impl Run {
             _ => None,
         });
         for group in joining.collect::<Vec<_>>() {
-            self.check_joined(group, draft);
+            self.check_joined(group, None, draft);
         }
     }
 
-    /// Observes a group that is joined.
-    fn check_joined(&mut self, number: u32, draft: &mut Draft<'_>) {
+    /// Observes a group that is joined; `error` is why its last child never was.
+    fn check_joined(&mut self, number: u32, error: Option<&Failure>, draft: &mut Draft<'_>) {
         let Some(group) = self.children.group(number).filter(|group| group.is_joined()) else { return };
         let joining =
             |call: &OpenCall| matches!(call.state, CallState::Joining { group, .. } if group == number);
@@ -53,6 +55,9 @@ impl Run {
         let mut structured = group.tally.to_json(group.started);
         if !group.troubled.is_empty() {
             structured["notCompleted"] = group.troubled.clone().into();
+            if let Some(Failure { code, message, retryable, .. }) = error {
+                structured["error"] = json!({ "code": code, "message": message, "retryable": retryable });
+            }
         }
         if let Names::Listed(names) = &group.names
             && let [(kind, id)] = names.as_slice()
@@ -68,9 +73,9 @@ impl Run {
     pub fn hear(&mut self, from: &Address, message: Message, draft: &mut Draft<'_>) -> Option<Ending> {
         match message {
             Message::GoOn { .. } => {}
-            Message::ChildEnded { parent, id, status, live, .. } => {
+            Message::ChildEnded { parent, id, status, live, error } => {
                 self.children.ended(parent.group, &id, status, live);
-                self.check_joined(parent.group, draft);
+                self.check_joined(parent.group, error.as_ref(), draft);
             }
             // Some time after the child had ended.
             Message::ChildClosed { parent } => self.children.closed(parent.group),
