@@ -178,3 +178,25 @@ async fn tasks_a_script_is_told_why_its_task_could_not_be_made() {
     assert!(structured["error"]["message"].as_str().unwrap().contains("task_x exists"), "{structured}");
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn jobs_a_schedule_is_read_as_it_was_made_with_the_time_of_the_next_run() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_s" })).await;
+    let start = "2126-01-01T00:00:00.000Z";
+    let job = json!({ "jobId": "job_s", "sessionId": "sess_s", "instruction": "x", "agent": "scripted",
+        "items": [{ "input": sleeper() }],
+        "schedule": { "intervalMs": 60_000, "startAt": start, "maxRuns": 3, "missedRuns": "run_once" } });
+    let made = rig.call("create_job", job).await;
+    assert_eq!(made["nextRunAt"], start);
+    let read = rig.call("get_job", json!({ "jobId": "job_s" })).await["job"].clone();
+    let listed = rig.call("list_jobs", json!({ "sessionId": "sess_s" })).await["jobs"][0].clone();
+    for job in [&read, &listed] {
+        assert_eq!((&job["nextRunAt"], &job["startAt"]), (&json!(start), &json!(start)), "{job}");
+        assert_eq!((&job["maxRuns"], &job["missedRuns"]), (&json!(3), &json!("run_once")), "{job}");
+    }
+    rig.call("cancel_job", json!({ "jobId": "job_s" })).await;
+    let over = rig.call("get_job", json!({ "jobId": "job_s" })).await["job"].clone();
+    assert_eq!((&over["status"], over.get("nextRunAt")), (&json!("cancelled"), None));
+    rig.stop().await;
+}

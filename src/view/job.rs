@@ -59,6 +59,14 @@ views! {
         retry_policy: Option<RetryPolicy>,
         /// When it runs, when not at once.
         schedule: Option<String>,
+        /// When it runs next. Like the three below, no fact says it: it is only there when the job is read by itself.
+        next_run_at: Option<Time>,
+        /// What happens to times that it missed: `skip`, `run_once` or `run_all`.
+        missed_runs: Option<String>,
+        /// It does not run before.
+        start_at: Option<Time>,
+        /// It ends after so many runs.
+        max_runs: Option<u32>,
         /// How long all of it may take.
         max_runtime_ms: Option<u64>,
         /// The caller's own.

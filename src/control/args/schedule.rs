@@ -14,7 +14,7 @@ use crate::{
 words! {
     /// What happens to times that passed while nobody could run the job.
     MissedRuns {
-        /// They are left out.
+        /// They are left out. A run may begin up to 5 seconds late without having been missed.
         Skip = "skip",
         /// One run stands for all of them.
         RunOnce = "run_once",
@@ -35,7 +35,8 @@ arguments! {
         interval_ms: Option<u64>,
         /// The time zone of `cron`, by its IANA name. Absent: UTC.
         time_zone: Option<String>,
-        /// What happens to times that passed while nobody could run it.
+        /// What happens to times that passed while nobody could run it, or while the former run went on. With `skip` a
+        /// time that passed no more than 5 seconds ago, and not during a run, still counts.
         missed_runs: MissedRuns,
         /// It does not run before.
         start_at: Option<Time>,

@@ -68,17 +68,12 @@ impl Step<'_> {
             counts.cancelled = self.work.items - counts.completed - counts.failed;
             self.work.next = self.work.items;
         }
-        if self.has_more_runs() {
+        if self.work.next_run().is_some() {
             self.set_status(JobStatus::Scheduled);
             self.tell_progress(true, Some(JobStatus::Scheduled));
             return self.scheduled_time(true);
         }
         self.end(ending);
-    }
-
-    fn has_more_runs(&self) -> bool {
-        let max = self.work.spec.schedule.as_ref().and_then(|schedule| schedule.max_runs);
-        self.work.scheduled.is_some() && max.is_none_or(|max| self.work.runs < max)
     }
 
     /// Looks at the times of the schedule. `busy` says that the job ran until now.

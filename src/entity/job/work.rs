@@ -96,6 +96,12 @@ pub struct Counts {
 }
 
 impl Work {
+    /// The time of the next run, if there is to be one.
+    pub fn next_run(&self) -> Option<Timestamp> {
+        let max = self.spec.schedule.as_ref().and_then(|schedule| schedule.max_runs);
+        self.scheduled.filter(|_| max.is_none_or(|max| self.runs < max))
+    }
+
     /// Whether the last run was over before an item had ended, or even begun: no fact says it of the item, that of the
     /// run does of all of them. `ended` is when the item last ended, in whatever run.
     pub fn was_left_out(&self, index: u32, ended: Option<Timestamp>) -> bool {

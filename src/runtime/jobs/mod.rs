@@ -26,7 +26,7 @@ use crate::{
         kind, records,
     },
     fact::{
-        Fact, Failure, Payload,
+        Fact, Failure, Payload, Time,
         id::{ItemId, JobId, SessionId},
         status::{ItemStatus, JobStatus},
     },
@@ -197,7 +197,7 @@ impl Runtime {
         }
         let has_more = to < kept;
         let cursor = has_more.then(|| to.saturating_sub(1).to_string());
-        Ok(Answer::read(GetJobResult { job: served(state), items, items_status, has_more, cursor }))
+        Ok(Answer::read(GetJobResult { job: shown(state), items, items_status, has_more, cursor }))
     }
 
     pub(super) async fn list_jobs(
@@ -225,7 +225,7 @@ impl Runtime {
         let look = |id: String| async move {
             let Some(state) = self.load::<Job>(tx, request, &id).await? else { return Ok(None) };
             let wanted = state.work.as_ref().is_some_and(|work| status.is_none_or(|is| is == work.status));
-            Ok(wanted.then(|| served(state)))
+            Ok(wanted.then(|| shown(state)))
         };
         let (jobs, more) = self.served_page(tx, request, list, args.limit.get(), look).await?;
         Ok(Answer::read(Jobs { jobs, has_more: more.is_some(), cursor: more }))
@@ -271,7 +271,20 @@ fn left_out(item: &mut ItemView, job: &JobView) {
     item.output_refs.clear();
 }
 
-/// A job as it is shown.
+/// A job as it is shown by itself: with what it will do next, which no fact tells.
+fn shown(state: State) -> JobView {
+    let schedule = state.work.as_ref().and_then(|work| work.spec.schedule.clone());
+    let next = state.work.as_ref().and_then(Work::next_run);
+    let mut view = served(state);
+    if let Some(schedule) = schedule {
+        view.next_run_at = next.map(Time);
+        view.missed_runs = Some(schedule.missed_runs.as_str().to_owned());
+        (view.start_at, view.max_runs) = (schedule.start_at, schedule.max_runs);
+    }
+    view
+}
+
+/// A job as its session shows it.
 pub(super) fn served(state: State) -> JobView {
     let mut view = state.view.0;
     if let Some(work) = state.work {
