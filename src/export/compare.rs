@@ -124,18 +124,21 @@ pub fn compare(baseline: &[Row], candidate: &[Row]) -> Outcome {
     Outcome { baseline: counted(before) as u32, candidate: counted(after) as u32, comparison }
 }
 
+/// Differences of means are not exact: 0.11 - 0.1 is a little less than 0.01.
+const INEXACT: f64 = 1e-9;
+
 fn decide(reward: f64, timeouts: f64, evidence: f64) -> (&'static str, String) {
-    if reward <= -REWARD_DELTA_MIN {
+    if reward <= -REWARD_DELTA_MIN + INEXACT {
         ("revert", format!("the mean reward fell by {:.3}", -reward))
-    } else if timeouts > TIMEOUT_RATE_DELTA_MAX {
+    } else if timeouts > TIMEOUT_RATE_DELTA_MAX + INEXACT {
         ("revert", format!("{:.0} more trials in a hundred took too long", timeouts * 100.0))
-    } else if reward >= REWARD_DELTA_MIN && evidence < 0.0 {
+    } else if reward >= REWARD_DELTA_MIN - INEXACT && evidence < -INEXACT {
         let worse = -evidence * 100.0;
         (
             "inconclusive",
             format!("the mean reward rose by {reward:.3}, with evidence missing in {worse:.0} % more trials"),
         )
-    } else if reward >= REWARD_DELTA_MIN {
+    } else if reward >= REWARD_DELTA_MIN - INEXACT {
         ("promote", format!("the mean reward rose by {reward:.3}"))
     } else {
         ("inconclusive", format!("the mean reward changed by {reward:.3}, less than {REWARD_DELTA_MIN}"))
@@ -161,6 +164,13 @@ mod tests {
 
     fn decided(baseline: &[Row], candidate: &[Row]) -> String {
         compare(baseline, candidate).comparison.decision.unwrap()
+    }
+
+    #[test]
+    fn a_reward_that_changed_by_just_a_hundredth_decides() {
+        let (low, high) = (rows(&[Some(0.1)], 0, true), rows(&[Some(0.11)], 0, true));
+        assert_eq!((decided(&low, &high), decided(&high, &low)), ("promote".into(), "revert".into()));
+        assert_eq!(decided(&low, &rows(&[Some(0.1099)], 0, true)), "inconclusive");
     }
 
     #[test]

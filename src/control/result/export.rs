@@ -12,7 +12,7 @@ results! {
         /// Where it is.
         #[serde(rename = "ref")]
         reference: Ref,
-        /// What it is: `evidence`, `replay`, `review`, `trajectory`.
+        /// What it is: `evidence`, `replay`, `review`, `trial`.
         kind: String,
         ..
         /// The evidence, as facts name it.
