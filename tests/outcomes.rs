@@ -200,3 +200,46 @@ async fn jobs_a_schedule_is_read_as_it_was_made_with_the_time_of_the_next_run() 
     assert_eq!((&over["status"], over.get("nextRunAt")), (&json!("cancelled"), None));
     rig.stop().await;
 }
+
+#[tokio::test]
+async fn bad_input_a_blob_that_does_not_exist_is_refused_by_its_name_and_nothing_runs() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_b" })).await;
+    let before = rig.served("sess_b").await.len();
+    let missing = json!([{ "type": "text", "text": "[]" },
+        { "type": "blob", "ref": "blob_none", "mediaType": "text/plain" }]);
+    for (command, more) in [
+        ("submit_turn", json!({ "agent": "scripted" })),
+        ("spawn_subagent", json!({ "agent": "scripted" })),
+        ("create_task", json!({ "objective": "x" })),
+    ] {
+        let mut args = json!({ "sessionId": "sess_b", "input": missing });
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let refused = rig.refused(command, args).await;
+        assert_eq!(
+            (&refused["code"], &refused["details"]["field"]),
+            (&json!("not_found"), &json!("input[1].ref")),
+            "{command}: {refused}"
+        );
+        assert!(refused["message"].as_str().unwrap().contains("blob_none"), "{refused}");
+    }
+    assert_eq!(rig.served("sess_b").await.len(), before);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn p11_a_cancel_that_takes_longer_than_the_callers_deadline_is_answered_as_cancelling() {
+    let rig = Rig::start().await;
+    rig.call("create_session", json!({ "sessionId": "sess_d" })).await;
+    let script = json!([{ "spawn": { "count": 1000, "script": [{ "sleep": FOREVER }] } }]);
+    let turn = rig.submit("sess_d", script).await["turnId"].clone();
+    rig.began("sess_d", 100).await;
+    let args = json!({ "sessionId": "sess_d", "turnId": turn });
+    let soon = std::time::Duration::from_millis(1);
+    let answer = rig.runtime.call(&cadre::runtime::Caller::local(), "interrupt_turn", args, None, soon).await;
+    assert_eq!(answer.unwrap().result["status"], "cancelling");
+    let over = rig.turn_over("sess_d", turn.as_str().unwrap()).await;
+    assert_eq!(over["payload"]["status"], "cancelled");
+    rig.checked("sess_d").await;
+    rig.stop().await;
+}

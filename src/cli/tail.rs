@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use cadre_cluster::feed::{Cursor, InvalidCursor};
 use clap::Args as ClapArgs;
 use serde_json::Value;
 
@@ -15,6 +16,7 @@ use super::{
     failure::Failure,
     follow::{Follow, Next},
     line,
+    table::at_least_one,
 };
 
 /// So long without an event, and nothing open, is idle: a commit that is on its way takes less.
@@ -37,7 +39,7 @@ pub struct Args {
     /// The session
     session: String,
     /// Go on after this position, as `cursor` of an event gave it
-    #[arg(long, value_name = "CURSOR", conflicts_with = "from_now")]
+    #[arg(long, value_name = "CURSOR", conflicts_with = "from_now", value_parser = cursor)]
     after: Option<String>,
     /// Only what is new
     #[arg(long)]
@@ -52,8 +54,13 @@ pub struct Args {
     #[arg(long)]
     until_idle: bool,
     /// Stop after so many events
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    limit: Option<usize>,
+}
+
+/// A position as it is given out. The stream would be asked for it by another name than the user's.
+fn cursor(text: &str) -> Result<String, InvalidCursor> {
+    text.parse::<Cursor>().map(|cursor| cursor.to_string())
 }
 
 /// Follows.

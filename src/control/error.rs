@@ -144,7 +144,8 @@ impl Error {
     pub fn deadline() -> Self {
         Self::new(
             Code::DeadlineExceeded,
-            "the deadline passed before there was an answer; send it again with the same idempotency key",
+            "the deadline passed before there was an answer, and it may have been executed; if it had an idempotency \
+             key, send it again with the same one",
         )
     }
 

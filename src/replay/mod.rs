@@ -25,7 +25,7 @@ pub fn run(path: &Path, json: bool, folded: impl FnOnce()) -> Result<ExitCode, E
     let report = fold(&ReplayCase::read(path)?);
     folded();
     if json {
-        let text = serde_json::to_string_pretty(&report).expect("reports serialize into memory without fail");
+        let text = serde_json::to_string(&report).expect("reports serialize into memory without fail");
         println!("{text}");
     } else {
         print!("{report}");

@@ -33,7 +33,17 @@ pub(super) struct Request<'a> {
     pub repeated: bool,
 }
 
+/// So long an order to close may take to be heard, however little time the caller has: it then says that it is being
+/// carried out, not that nobody knows.
+const ORDER_HEARD: Duration = Duration::from_secs(5);
+
 impl Request<'_> {
+    /// The same, for giving an order to close.
+    pub fn for_order(&self) -> Request<'_> {
+        let until = self.until.max(Instant::now() + ORDER_HEARD);
+        Request { until, ..*self }
+    }
+
     /// New ids. Asked twice under one key, it gives the same ones in the same order.
     pub fn ids(&self) -> IdSource {
         IdSource::new(self.at, self.seed)

@@ -7,6 +7,7 @@ use super::{
     failure::{undecodable, unexpected, unreadable},
     load::List,
     subagents::same_session,
+    turns::Blobs,
     wait::{Closing, Root},
 };
 use crate::{
@@ -68,6 +69,7 @@ impl Runtime {
         };
         if existing.is_none() {
             self.open_session(request, &session).await?;
+            self.check_blobs(request, Blobs::of(&args.input)).await?;
         }
         let own = args.task_id.as_ref().map(|_| task.as_str());
         let input = (std::mem::take(&mut args.input), Source::INLINE_BYTES_MAX);
@@ -219,7 +221,7 @@ impl Runtime {
         let session = self.task(request, &task_id).await?.session;
         let since = self.end_of_feed(request, &session).await?;
         let command = Command::Cancel { reason, propagate, by: request.by() };
-        let mut answer = self.tell_task(request, &task_id, command).await?;
+        let mut answer = self.tell_task(&request.for_order(), &task_id, command).await?;
         let closed = || async {
             let work = self.task(request, &task_id).await?;
             let over = work.status.is_terminal() && (work.closed || !propagate);

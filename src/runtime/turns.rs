@@ -8,6 +8,7 @@ use super::{
     wait::{Closing, Root},
 };
 use crate::{
+    blob::BlobError,
     control::{
         Code, Error,
         args::{InterruptTurn, PromoteQueuedTurn, RemoveQueuedTurn, RespondAction, ResumeThread, SubmitTurn},
@@ -34,6 +35,19 @@ use crate::{
 
 /// What goes along with a command to a session, which keeps apart what it has no room for in the same step.
 const SENT_BYTES_MAX: usize = 128 * 1024;
+
+/// The blobs that an input names, with the places of its parts.
+pub(super) struct Blobs(Vec<(usize, BlobRef)>);
+
+impl Blobs {
+    pub(super) fn of(input: &[Part]) -> Self {
+        let named = input.iter().enumerate().filter_map(|(index, part)| match part {
+            Part::Blob { blob, .. } => Some((index, blob.clone())),
+            Part::Text { .. } => None,
+        });
+        Self(named.collect())
+    }
+}
 
 impl Runtime {
     /// The input of a command: here when it has at most so many bytes, stored otherwise. `own` is the id that the caller brings for what the input is given to: the
@@ -72,6 +86,21 @@ impl Runtime {
         Ok(Source::Stored(blob))
     }
 
+    /// Refuses an input with blobs that are not there. What was executed before stays as it was answered.
+    pub(super) async fn check_blobs(&self, request: &Request<'_>, blobs: Blobs) -> Result<(), Error> {
+        for (index, blob) in blobs.0.into_iter().filter(|_| !request.repeated) {
+            match self.blobs.meta(&request.caller.tenant, &blob).await {
+                Ok(_) => {}
+                Err(BlobError::NotFound { .. } | BlobError::Expired { .. } | BlobError::Leaving { .. }) => {
+                    let error = Error::not_found("blob", blob);
+                    return Err(error.with("field", format!("input[{index}].ref")));
+                }
+                Err(error) => return Err(of_blob(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses an agent that nobody knows.
     pub(super) fn check_agent(&self, agent: Option<&str>) -> Result<(), Error> {
         match agent {
@@ -91,6 +120,7 @@ impl Runtime {
         let session = args.session_id.clone().unwrap_or_else(|| request.ids().next());
         let own = args.turn_id.clone();
         let own = own.as_ref().map(|turn| turn.as_str());
+        let blobs = Blobs::of(&args.input);
         let input = (std::mem::take(&mut args.input), SENT_BYTES_MAX);
         let source = self.source(request, Some(&session), own, input).await?;
         let address = request.address(kind::SESSION, session.as_str());
@@ -104,6 +134,7 @@ impl Runtime {
             }
             self.refuse_places_of_runs(request, &session, named).await?;
         }
+        self.check_blobs(request, blobs).await?;
         let command = Command::Submit { args: Named(Box::new(args)), source, from: request.by() };
         let called = self.ask::<Session>(request, &address, &command).await?;
         let Reply::Submitted { thread, turn, position } = called.reply else { return Err(unexpected()) };
@@ -185,7 +216,7 @@ impl Runtime {
         let named = args.thread_id.clone();
         let since = self.end_of_feed(request, &session).await?;
         let command = Command::Interrupt { args: Named(Box::new(args)), by: request.by() };
-        let called = match self.ask::<Session>(request, &address, &command).await {
+        let called = match self.ask::<Session>(&request.for_order(), &address, &command).await {
             Err(error) => return Err(self.not_own_thread(request, &session, named.as_ref(), error).await),
             Ok(called) => called,
         };

@@ -99,7 +99,7 @@ impl Scripted {
 
     /// The script in an input: its first text.
     pub fn script(&self, input: &[Part]) -> Result<Arc<Script>, ScriptError> {
-        let text = input.iter().find_map(text_of).unwrap_or_default();
+        let text = input.iter().find_map(text_of).ok_or(ScriptError::Missing)?;
         let key = xxhash_rust::xxh3::xxh3_128(text.as_bytes());
         let read = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(script) = read().scripts.get(&key) {

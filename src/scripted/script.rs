@@ -175,6 +175,9 @@ impl Default for Limits {
 /// Why a text is not a script.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
+    /// There are blobs, at most, and those are not read.
+    #[error("the script is missing: the input has no text part, and blobs are not read as scripts")]
+    Missing,
     /// Not JSON at all.
     #[error("the script is not JSON: {reason}")]
     Json {

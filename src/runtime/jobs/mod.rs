@@ -59,7 +59,7 @@ impl Runtime {
         let address = request.address(kind::JOB, job.as_str());
         let since = self.end_of_feed(request, &session).await?;
         let command = Command::Cancel { reason: args.reason, by: request.by() };
-        let called = self.ask::<Job>(request, &address, &command).await?;
+        let called = self.ask::<Job>(&request.for_order(), &address, &command).await?;
         let closed = || async {
             let work = self.job(request, &job).await?;
             Ok((work.status.is_terminal() && work.closed).then_some(work.status))

@@ -10,6 +10,7 @@ pub(super) use self::above::same_session;
 use super::{
     EventFilter, Request, Runtime,
     failure::unexpected,
+    turns::Blobs,
     wait::{Closing, Root},
 };
 use crate::{
@@ -44,6 +45,7 @@ impl Runtime {
         self.session(&self.store.begin(), request, &session).await?;
         let own = args.subagent_id.clone();
         let name = own.as_ref().map(|id| id.as_str());
+        let blobs = Blobs::of(&args.input);
         let input = (std::mem::take(&mut args.input), Source::INLINE_BYTES_MAX);
         let source = self.source(request, Some(&session), name, input).await?;
         let asked = fingerprint(&(&args, &source));
@@ -55,6 +57,7 @@ impl Runtime {
             return spawned_before(id.clone(), asked, &work).map(Answer::read);
         }
         self.open_session(request, &session).await?;
+        self.check_blobs(request, blobs).await?;
         let parent = self.parent_of(request, &args).await?;
         let (turn, named) = (args.turn_id.clone(), args.thread_id.clone());
         let asked_of = self.ask_to_spawn(request, &session, parent, (Named(Box::new(args)), source)).await;
@@ -188,6 +191,7 @@ impl Runtime {
     ) -> Result<Answer<SubagentState>, Error> {
         let session = self.subagent(request, &args.subagent_id).await?.session;
         self.open_session(request, &session).await?;
+        self.check_blobs(request, Blobs::of(&args.input)).await?;
         let command = Command::Input { input: args.input, by: request.by() };
         self.tell_subagent(request, &args.subagent_id, command).await
     }
@@ -204,6 +208,7 @@ impl Runtime {
             let message = format!("the job item that the subagent {subagent_id} worked for is over");
             return Err(Error::conflict(work.status, message));
         }
+        self.check_blobs(request, Blobs::of(&input)).await?;
         let source = match input.is_empty() {
             true => None,
             false => {
@@ -230,7 +235,7 @@ impl Runtime {
         let session = self.subagent(request, &id).await?.session;
         let since = self.end_of_feed(request, &session).await?;
         let command = Command::Close { reason: args.reason, by: request.by() };
-        let mut answer = self.tell_subagent(request, &id, command).await?;
+        let mut answer = self.tell_subagent(&request.for_order(), &id, command).await?;
         let closed = || async {
             let work = self.subagent(request, &id).await?;
             Ok(work.closed.then_some(work.status))
