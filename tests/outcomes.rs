@@ -136,7 +136,8 @@ async fn tasks_completion_reconciles_acceptance_and_says_unknown_of_what_nobody_
         { "evidence": "log", "required": false },
         { "kind": "review", "required": true },
     ]);
-    let task = json!({ "taskId": "task_a", "sessionId": "sess_a", "objective": "x", "acceptance": acceptance });
+    let task =
+        json!({ "taskId": "task_a", "sessionId": "sess_a", "objective": "x", "acceptance": acceptance });
     rig.call("create_task", task).await;
     rig.task_is("task_a", "running").await;
     let refused = rig.refused("complete_task", json!({ "taskId": "task_a" })).await;

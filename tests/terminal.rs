@@ -96,7 +96,8 @@ fn cli_a_tree_has_jobs_below_their_tasks_and_says_why_a_task_is_not_there() {
     assert!(dev.run(&["submit", "--wait", "--session", "s", script]).status.success());
     let tree = &lines(&dev.run(&["--json", "tree", "s"]))[0];
     let roots = tree["nodes"].as_array().unwrap();
-    let root = |kind: &str| roots.iter().find(|node| node["kind"] == kind).unwrap_or_else(|| panic!("{tree:#}"));
+    let root =
+        |kind: &str| roots.iter().find(|node| node["kind"] == kind).unwrap_or_else(|| panic!("{tree:#}"));
     assert_eq!(root("task")["children"][0]["id"], "job_s", "{tree:#}");
     assert!(roots.iter().all(|node| node["kind"] != "job"), "{tree:#}");
     let refused = &root("turn")["children"][0];

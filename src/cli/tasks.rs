@@ -15,7 +15,7 @@ use super::{
     table::{self, at_least_one},
 };
 
-/// List tasks, the newest first
+/// List tasks by their ids, the last first: of ids that Cadre made the newest
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:

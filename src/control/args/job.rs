@@ -53,7 +53,8 @@ arguments! {
         item_id: Option<ItemId>,
     }
 
-    /// Lists jobs, the newest first.
+    /// Lists jobs by their ids, the last one first: of ids that Cadre made that is the newest. Ids that callers bring are
+    /// among them as text.
     ListJobs {
         ..
         /// Only those of this session.

@@ -109,7 +109,8 @@ arguments! {
         reason: Option<String>,
     }
 
-    /// Lists the subagents of a session, the oldest first.
+    /// Lists the subagents of a session, parents before their children and those of one parent by their ids: those that
+    /// Cadre made the oldest first. Ids that callers bring are among them as text.
     ListSubagents {
         /// The session.
         session_id: SessionId,

@@ -18,7 +18,8 @@ arguments! {
         task_id: TaskId,
     }
 
-    /// Lists tasks, the newest first.
+    /// Lists tasks by their ids, the last one first: of ids that Cadre made that is the newest. Ids that callers bring are
+    /// among them as text.
     ListTasks {
         ..
         /// Only those of this session.
