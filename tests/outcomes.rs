@@ -151,8 +151,10 @@ async fn tasks_completion_reconciles_acceptance_and_says_unknown_of_what_nobody_
     let by_agent = json!({ "taskId": "task_b", "sessionId": "sess_a", "objective": "x", "agent": "scripted",
         "input": input(&json!([{ "say": "done" }])), "acceptance": acceptance });
     rig.call("create_task", by_agent).await;
-    let waiting = rig.task_is("task_b", "waiting_input").await;
-    assert!(waiting["reason"].as_str().unwrap().contains("artifact"), "{waiting}");
+    rig.task_is("task_b", "waiting_input").await;
+    let is_waiting = |event: &Value| event["type"] == "task.waiting" && event["taskId"] == "task_b";
+    let waiting = rig.until("sess_a", is_waiting).await;
+    assert!(waiting["payload"]["reason"].as_str().unwrap().contains("artifact"), "{waiting}");
     rig.call("complete_task", json!({ "taskId": "task_b", "artifacts": ["artf_b"] })).await;
     let events = rig.checked("sess_a").await;
     let told = events.iter().filter(|event| event["type"] == "task.completed");
