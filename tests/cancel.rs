@@ -68,7 +68,8 @@ async fn p11_an_interrupt_of_a_tree_is_answered_when_every_descendant_is_closed(
     let again = json!({ "sessionId": "sess_a", "turnId": submitted["turnId"] });
     let again = rig.answer("interrupt_turn", again).await;
     assert_eq!(again.result["status"], "cancelled");
-    rig.closed("sess_a", &again, size(&width)).await;
+    assert_eq!(again.cursor, None, "nothing was left to be written");
+    rig.closed("sess_a", &answer, size(&width)).await;
     rig.stop().await;
 }
 
@@ -392,7 +393,13 @@ async fn a_cancel_that_takes_longer_than_the_caller_waits_says_cancelling_and_go
     }
     let ended = rig.turn_over("sess_a", submitted["turnId"].as_str().unwrap()).await;
     assert_eq!(ended["payload"]["status"], "cancelled");
-    let answer = rig.answer("interrupt_turn", args).await;
+    let mut answer = rig.answer("interrupt_turn", args).await;
+    assert_eq!(
+        (&answer.result["status"], answer.cursor),
+        (&json!("cancelled"), None),
+        "nothing was left to be written"
+    );
+    answer.cursor = Some(ended["cursor"].as_str().unwrap().parse().unwrap());
     rig.closed("sess_a", &answer, 3_000).await;
     assert!(PATIENCE > soon);
     rig.stop().await;

@@ -447,7 +447,7 @@ fn a_client_that_gives_no_sign_of_life_is_let_go() {
     server.tokio.block_on(async {
         let (mut silent, _) = Channel::open(&server.url, JSON, json!({ "heartbeatMs": 1_000 })).await;
         let (mut alive, _) = Channel::open(&server.url, JSON, json!({ "heartbeatMs": 1_000 })).await;
-        let begun = std::time::Instant::now();
+        let begun = tokio::time::Instant::now();
         while begun.elapsed() < Duration::from_millis(3_500) {
             alive.say(&json!({ "op": "ping" })).await;
             alive.expect("pong").await;

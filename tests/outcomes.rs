@@ -1,5 +1,7 @@
 //! What is answered when something has ended, and what is known of it then.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use serde_json::{Value, json};

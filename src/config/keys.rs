@@ -228,7 +228,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     let same = KEYS.iter().find(|key| key.name.rsplit('.').next() == Some(last));
     let distance = |key: &Key| (edits(&name, key.name), key.name);
     let (edits, near) = KEYS.iter().map(distance).min()?;
-    let near_enough = edits <= 3.max(name.len() / 4);
+    let near_enough = edits <= 3.min(name.len() / 3);
     near_enough.then_some(near).or(same.map(|key| key.name))
 }
 

@@ -54,7 +54,16 @@ pub fn to_json(layers: &Layers, effective: bool) -> serde_json::Value {
 fn masked(secret: bool, value: &Value) -> Value {
     match value {
         _ if secret && !value.is_empty() => match value {
-            Value::Texts(texts) => Value::Texts(texts.iter().map(|_| MASK.to_owned()).collect()),
+            // The name of a header is no secret, and without it what is shown could not be read again.
+            Value::Texts(texts) => Value::Texts(
+                texts
+                    .iter()
+                    .map(|text| match text.split_once('=') {
+                        Some((name, _)) => format!("{name}={MASK}"),
+                        None => MASK.to_owned(),
+                    })
+                    .collect(),
+            ),
             _ => Value::Text(MASK.into()),
         },
         Value::Text(text) => Value::Text(masked_address(text)),

@@ -32,5 +32,10 @@ pub(super) async fn ready(State(app): State<App>) -> Result<Json<Value>, Refusal
 
 /// `GET /metrics`, for Prometheus. It names tenants, so it is not for them.
 pub(super) async fn metrics(_: Managing) -> Response {
+    all_metrics().await
+}
+
+/// The same on an address that is for those who watch alone.
+pub(super) async fn all_metrics() -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::render()).into_response()
 }

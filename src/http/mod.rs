@@ -238,6 +238,7 @@ fn router(app: App, is_guarded: bool) -> Router {
         .merge(admin::routes())
         .route("/openapi.json", get(openapi::document));
     let router = watched(router)
+        .route("/metrics", get(health::metrics))
         .fallback(no_path)
         .method_not_allowed_fallback(no_method)
         .layer(middleware::from_fn_with_state(app.clone(), credential::identify))
@@ -251,17 +252,17 @@ fn router(app: App, is_guarded: bool) -> Router {
     router.layer(middleware::from_fn(observe::observe))
 }
 
-/// Tells nothing of anybody's data, so anybody who reaches it may ask.
+/// For those who watch over a process, on an address of its own: who reaches it may ask.
 fn health_router(app: App, _: bool) -> Router {
-    let router = watched(Router::new()).fallback(no_path).method_not_allowed_fallback(no_method);
+    let router = watched(Router::new())
+        .route("/metrics", get(health::all_metrics))
+        .fallback(no_path)
+        .method_not_allowed_fallback(no_method);
     router.with_state(app).layer(middleware::from_fn(observe::observe))
 }
 
 fn watched(router: Router<App>) -> Router<App> {
-    router
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/metrics", get(health::metrics))
+    router.route("/healthz", get(health::alive)).route("/readyz", get(health::ready))
 }
 
 async fn no_path(uri: Uri) -> Refusal {

@@ -26,7 +26,8 @@ impl Runtime {
         let command = spec.and_then(|()| AnyCommand::parse(name, arguments));
         let span = span::of_command(caller, name);
         let context = trace::join(&span, trace::current());
-        let executed = self.execute(caller, command, key, deadline);
+        // On the heap, as each command below is: what waits in another must not be as large as the largest of all.
+        let executed = Box::pin(self.execute(caller, command, key, deadline));
         let answer = trace::within(context, executed).instrument(span.clone()).await;
         span::end(&span, &answer);
         // Only names that exist become labels: anybody can make up others.
@@ -60,64 +61,90 @@ impl Runtime {
 
     async fn run(&self, request: &Request<'_>, command: AnyCommand) -> Result<Answer, Error> {
         match command {
-            AnyCommand::SubmitTurn(args) => json(self.submit_turn(request, *args).await),
-            AnyCommand::InterruptTurn(args) => json(self.interrupt_turn(request, *args).await),
-            AnyCommand::ResumeThread(args) => json(self.resume_thread(request, *args).await),
-            AnyCommand::RemoveQueuedTurn(args) => json(self.remove_queued_turn(request, *args).await),
-            AnyCommand::PromoteQueuedTurn(args) => json(self.promote_queued_turn(request, *args).await),
-            AnyCommand::RespondAction(args) => json(self.respond_action(request, *args).await),
-            AnyCommand::CreateSession(args) => json(self.create_session(request, *args).await),
-            AnyCommand::UpdateSession(args) => json(self.update_session(request, *args).await),
-            AnyCommand::ArchiveSession(args) => json(self.archive_session(request, *args).await),
-            AnyCommand::RollbackThread(args) => json(self.rollback_thread(request, *args).await),
-            AnyCommand::CompactContext(args) => json(self.compact_context(request, *args).await),
-            AnyCommand::GetSession(args) => json(self.get_session(request, *args).await),
-            AnyCommand::GetThreadRead(args) => json(self.get_thread_read(request, *args).await),
-            AnyCommand::ListSessions(args) => json(self.list_sessions(request, *args).await),
-            AnyCommand::GetToolInventory(args) => json(self.get_tool_inventory(request, *args).await),
+            AnyCommand::SubmitTurn(args) => json(Box::pin(self.submit_turn(request, *args)).await),
+            AnyCommand::InterruptTurn(args) => json(Box::pin(self.interrupt_turn(request, *args)).await),
+            AnyCommand::ResumeThread(args) => json(Box::pin(self.resume_thread(request, *args)).await),
+            AnyCommand::RemoveQueuedTurn(args) => {
+                json(Box::pin(self.remove_queued_turn(request, *args)).await)
+            }
+            AnyCommand::PromoteQueuedTurn(args) => {
+                json(Box::pin(self.promote_queued_turn(request, *args)).await)
+            }
+            AnyCommand::RespondAction(args) => json(Box::pin(self.respond_action(request, *args)).await),
+            AnyCommand::CreateSession(args) => json(Box::pin(self.create_session(request, *args)).await),
+            AnyCommand::UpdateSession(args) => json(Box::pin(self.update_session(request, *args)).await),
+            AnyCommand::ArchiveSession(args) => json(Box::pin(self.archive_session(request, *args)).await),
+            AnyCommand::RollbackThread(args) => json(Box::pin(self.rollback_thread(request, *args)).await),
+            AnyCommand::CompactContext(args) => json(Box::pin(self.compact_context(request, *args)).await),
+            AnyCommand::GetSession(args) => json(Box::pin(self.get_session(request, *args)).await),
+            AnyCommand::GetThreadRead(args) => json(Box::pin(self.get_thread_read(request, *args)).await),
+            AnyCommand::ListSessions(args) => json(Box::pin(self.list_sessions(request, *args)).await),
+            AnyCommand::GetToolInventory(args) => {
+                json(Box::pin(self.get_tool_inventory(request, *args)).await)
+            }
             AnyCommand::GetExecutionEnvironment(args) => {
-                json(self.get_execution_environment(request, *args).await)
+                json(Box::pin(self.get_execution_environment(request, *args)).await)
             }
-            AnyCommand::CreateTask(args) => json(self.create_task(request, *args).await),
-            AnyCommand::UpdateTask(args) => json(self.update_task(request, *args).await),
-            AnyCommand::StartTask(args) => json(self.start_task(request, *args).await),
-            AnyCommand::AppendTaskProgress(args) => json(self.append_task_progress(request, *args).await),
-            AnyCommand::PauseTask(args) => json(self.pause_task(request, *args).await),
-            AnyCommand::ResumeTask(args) => json(self.resume_task(request, *args).await),
-            AnyCommand::CancelTask(args) => json(self.cancel_task(request, *args).await),
-            AnyCommand::RetryTask(args) => json(self.retry_task(request, *args).await),
-            AnyCommand::CompleteTask(args) => json(self.complete_task(request, *args).await),
-            AnyCommand::FailTask(args) => json(self.fail_task(request, *args).await),
-            AnyCommand::GetTask(args) => json(self.get_task(request, *args).await),
-            AnyCommand::ListTasks(args) => json(self.list_tasks(request, *args).await),
-            AnyCommand::LinkTasks(args) => json(self.link_tasks(request, *args).await),
-            AnyCommand::UnlinkTasks(args) => json(self.unlink_tasks(request, *args).await),
-            AnyCommand::SpawnSubagent(args) => json(self.spawn_subagent(request, *args).await),
-            AnyCommand::SendSubagentInput(args) => json(self.send_subagent_input(request, *args).await),
-            AnyCommand::WaitSubagents(args) => json(self.wait_subagents(request, *args).await),
-            AnyCommand::ResumeSubagent(args) => json(self.resume_subagent(request, *args).await),
-            AnyCommand::CloseSubagent(args) => json(self.close_subagent(request, *args).await),
-            AnyCommand::ListSubagents(args) => json(self.list_subagents(request, *args).await),
-            AnyCommand::EvaluatePermission(args) => json(self.evaluate_permission(request, *args).await),
-            AnyCommand::ResolvePermission(args) => json(self.resolve_permission(request, *args).await),
-            AnyCommand::WriteProcessStdin(args) => json(self.write_process_stdin(request, *args).await),
-            AnyCommand::TerminateProcess(args) => json(self.terminate_process(request, *args).await),
-            AnyCommand::CreateJob(args) => json(self.create_job(request, *args).await),
-            AnyCommand::ListJobs(args) => json(self.list_jobs(request, *args).await),
-            AnyCommand::GetJob(args) => json(self.get_job(request, *args).await),
-            AnyCommand::RetryJobItem(args) => json(self.retry_job_item(request, *args).await),
-            AnyCommand::CancelJob(args) => json(self.cancel_job(request, *args).await),
-            AnyCommand::ExportEvidence(args) => json(self.export_evidence(request, *args).await),
-            AnyCommand::ExportReplay(args) => json(self.export_replay(request, *args).await),
-            AnyCommand::ExportReview(args) => json(self.export_review(request, *args).await),
-            AnyCommand::StartBenchmarkTrial(args) => json(self.start_benchmark_trial(request, *args).await),
+            AnyCommand::CreateTask(args) => json(Box::pin(self.create_task(request, *args)).await),
+            AnyCommand::UpdateTask(args) => json(Box::pin(self.update_task(request, *args)).await),
+            AnyCommand::StartTask(args) => json(Box::pin(self.start_task(request, *args)).await),
+            AnyCommand::AppendTaskProgress(args) => {
+                json(Box::pin(self.append_task_progress(request, *args)).await)
+            }
+            AnyCommand::PauseTask(args) => json(Box::pin(self.pause_task(request, *args)).await),
+            AnyCommand::ResumeTask(args) => json(Box::pin(self.resume_task(request, *args)).await),
+            AnyCommand::CancelTask(args) => json(Box::pin(self.cancel_task(request, *args)).await),
+            AnyCommand::RetryTask(args) => json(Box::pin(self.retry_task(request, *args)).await),
+            AnyCommand::CompleteTask(args) => json(Box::pin(self.complete_task(request, *args)).await),
+            AnyCommand::FailTask(args) => json(Box::pin(self.fail_task(request, *args)).await),
+            AnyCommand::GetTask(args) => json(Box::pin(self.get_task(request, *args)).await),
+            AnyCommand::ListTasks(args) => json(Box::pin(self.list_tasks(request, *args)).await),
+            AnyCommand::LinkTasks(args) => json(Box::pin(self.link_tasks(request, *args)).await),
+            AnyCommand::UnlinkTasks(args) => json(Box::pin(self.unlink_tasks(request, *args)).await),
+            AnyCommand::SpawnSubagent(args) => json(Box::pin(self.spawn_subagent(request, *args)).await),
+            AnyCommand::SendSubagentInput(args) => {
+                json(Box::pin(self.send_subagent_input(request, *args)).await)
+            }
+            AnyCommand::WaitSubagents(args) => json(Box::pin(self.wait_subagents(request, *args)).await),
+            AnyCommand::ResumeSubagent(args) => json(Box::pin(self.resume_subagent(request, *args)).await),
+            AnyCommand::CloseSubagent(args) => json(Box::pin(self.close_subagent(request, *args)).await),
+            AnyCommand::ListSubagents(args) => json(Box::pin(self.list_subagents(request, *args)).await),
+            AnyCommand::EvaluatePermission(args) => {
+                json(Box::pin(self.evaluate_permission(request, *args)).await)
+            }
+            AnyCommand::ResolvePermission(args) => {
+                json(Box::pin(self.resolve_permission(request, *args)).await)
+            }
+            AnyCommand::WriteProcessStdin(args) => {
+                json(Box::pin(self.write_process_stdin(request, *args)).await)
+            }
+            AnyCommand::TerminateProcess(args) => {
+                json(Box::pin(self.terminate_process(request, *args)).await)
+            }
+            AnyCommand::CreateJob(args) => json(Box::pin(self.create_job(request, *args)).await),
+            AnyCommand::ListJobs(args) => json(Box::pin(self.list_jobs(request, *args)).await),
+            AnyCommand::GetJob(args) => json(Box::pin(self.get_job(request, *args)).await),
+            AnyCommand::RetryJobItem(args) => json(Box::pin(self.retry_job_item(request, *args)).await),
+            AnyCommand::CancelJob(args) => json(Box::pin(self.cancel_job(request, *args)).await),
+            AnyCommand::ExportEvidence(args) => json(Box::pin(self.export_evidence(request, *args)).await),
+            AnyCommand::ExportReplay(args) => json(Box::pin(self.export_replay(request, *args)).await),
+            AnyCommand::ExportReview(args) => json(Box::pin(self.export_review(request, *args)).await),
+            AnyCommand::StartBenchmarkTrial(args) => {
+                json(Box::pin(self.start_benchmark_trial(request, *args)).await)
+            }
             AnyCommand::RecordBenchmarkReward(args) => {
-                json(self.record_benchmark_reward(request, *args).await)
+                json(Box::pin(self.record_benchmark_reward(request, *args)).await)
             }
-            AnyCommand::ExportBenchmarkTrial(args) => json(self.export_benchmark_trial(request, *args).await),
-            AnyCommand::CompareBenchmarkRuns(args) => json(self.compare_benchmark_runs(request, *args).await),
-            AnyCommand::ReconnectChannel(args) => json(self.reconnect_channel(request, *args).await),
-            AnyCommand::AckEvents(args) => json(self.ack_events(request, *args).await),
+            AnyCommand::ExportBenchmarkTrial(args) => {
+                json(Box::pin(self.export_benchmark_trial(request, *args)).await)
+            }
+            AnyCommand::CompareBenchmarkRuns(args) => {
+                json(Box::pin(self.compare_benchmark_runs(request, *args)).await)
+            }
+            AnyCommand::ReconnectChannel(args) => {
+                json(Box::pin(self.reconnect_channel(request, *args)).await)
+            }
+            AnyCommand::AckEvents(args) => json(Box::pin(self.ack_events(request, *args)).await),
         }
     }
 }

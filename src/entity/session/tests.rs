@@ -436,7 +436,8 @@ fn p7_what_is_taken_out_of_the_queue_makes_room_for_what_waits_in_another_thread
         let args = Named(Box::new(control::parse(args).unwrap()));
         Command::Interrupt { args, by: "test".into() }
     };
-    let ways: [&dyn Fn(&mut Stage<Session>, TurnId); 4] = [
+    type Way<'a> = &'a dyn Fn(&mut Stage<Session>, TurnId);
+    let ways: [Way<'_>; 4] = [
         &|stage, turn| drop(stage.give(Input::Command(remove(turn))).unwrap()),
         &|stage, _| drop(stage.give(Input::Command(clear())).unwrap()),
         &|stage, turn| stage.interrupt(&turn),

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     control::{
-        Error,
+        Code, Error,
         args::{AckEvents, ReconnectChannel},
         result::{Acked, Answer, Reconnected, Subscription},
     },
@@ -301,7 +301,15 @@ impl Runtime {
             token: Some(args.resume_token),
             ..Wanted::default()
         };
-        let taken = self.take_channel(request.caller, &wanted).await?;
+        let taken = match self.take_channel(request.caller, &wanted).await {
+            // What is not there is not there, whatever token comes with it; and so is what others have (P8).
+            Err(error) if error.code == Code::Unauthorized => {
+                let known = self.channel_in(&self.store.begin(), request.caller, &args.channel_id).await?;
+                let is_known = known.is_some_and(|known| known.expires > self.clock.now());
+                return Err(if is_known { error } else { Error::not_found("channel", args.channel_id) });
+            }
+            taken => taken?,
+        };
         let sessions: Vec<_> = if args.sessions.is_empty() {
             taken.listened.iter().map(|(session, _)| (session.clone(), None)).collect()
         } else {

@@ -37,6 +37,8 @@ fn only_its_task_closes_a_job_and_only_its_job_an_attempt() {
         items: 1,
         spec: Named(Box::new(Spec::default())),
     };
+    let prepare = Command::Prepare { session: session_id(), fingerprint: 7, items: 1 };
+    job.give(Input::Command(prepare)).unwrap();
     job.give(Input::Command(Command::Create(Box::new(create)))).unwrap();
     assert!(job.hear(close()).is_empty(), "somebody names it");
     assert_eq!(job.state.work.as_ref().unwrap().status, JobStatus::Running);
