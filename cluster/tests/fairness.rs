@@ -2,6 +2,8 @@
 //!
 //! Counted in steps of the noisy tenant between what the quiet one asks and what it is answered, not in seconds.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::{
