@@ -22,13 +22,13 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Asks until it is answered like that.
 fn eventually(server: &Server, token: &str, status: u16) -> Value {
-    let until = std::time::Instant::now() + SOON;
+    let until = tokio::time::Instant::now() + SOON;
     loop {
         let (answered, body) = server.call_as(token, "list_sessions", &json!({}));
         if answered == status {
             return body;
         }
-        assert!(std::time::Instant::now() < until, "still {answered} {body}");
+        assert!(tokio::time::Instant::now() < until, "still {answered} {body}");
         sleep(Duration::from_millis(50));
     }
 }
