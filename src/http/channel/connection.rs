@@ -47,6 +47,8 @@ const COMMANDS_MAX: usize = 32;
 const OUTBOX_FRAMES_MAX: usize = 64;
 /// How often a credential is looked at.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
+/// What the store is being told for one channel: a client that subscribes and leaves in turns waits until it has heard.
+const TELLS_MAX: usize = 128;
 /// When to come back after a goodbye that is not the client's fault.
 const RECONNECT_AFTER_MS: u64 = 1_000;
 
@@ -172,8 +174,9 @@ impl Connection {
             if batch.is_empty() {
                 let notice = self.notice.clone();
                 let wake = self.wake_at().map_or(silent_at, |at| at.min(silent_at));
+                let listens = self.listens();
                 let heard = tokio::select! {
-                    frame = stream.next() => self.hear(frame).await,
+                    frame = stream.next(), if listens => self.hear(frame).await,
                     () = notice.bell.notified() => Ok(()),
                     Some(done) = self.commands.next(), if !self.commands.is_empty() => self.done(done),
                     Some(done) = self.tells.next(), if !self.tells.is_empty() => self.done(done),
@@ -187,7 +190,7 @@ impl Connection {
             let mut sending = pin!(send(sink, batch));
             loop {
                 // One who does not read what it asked for is not asked for more.
-                let listens = self.outbox.len() < OUTBOX_FRAMES_MAX;
+                let listens = self.listens();
                 let notice = self.notice.clone();
                 let wake = self.wake_at().map_or(self.silent_at(), |at| at.min(self.silent_at()));
                 let heard = tokio::select! {
@@ -207,6 +210,11 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Whether what the client has said before leaves room for more (P9).
+    fn listens(&self) -> bool {
+        self.outbox.len() < OUTBOX_FRAMES_MAX && self.tells.len() < TELLS_MAX
     }
 
     /// When the client will have been silent for too long.
